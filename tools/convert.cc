@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,13 +14,16 @@
 #include "driver/to_coreml.h"
 #include "output.h"
 #include "say.h"
+#include "support/stopwatch.h"
 
 namespace sardonyx::tools {
 namespace {
 
 struct ConvertArgs {
   std::string input, output, precision = "fp16", dump;
-  std::vector<std::string> options, user_defined, states;
+  std::string class_labels;
+  std::vector<std::string> options, user_defined, states, shapes, functions;
+  CoremlClassifier classifier;
   ToCoremlOptions how;
   bool no_mmap = false, json = false, quiet = false;
 };
@@ -30,34 +34,73 @@ std::pair<std::string, std::string> at_equals(const std::string& text, std::stri
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
+struct Converted {
+  std::vector<ToCoremlReport> reports;
+  double seconds = 0;
+};
+
+// The models of several functions, or the model.
+Converted converted(const ConvertArgs& args) {
+  const ReadOptions read{.map = !args.no_mmap};
+  Converted out;
+  Stopwatch watch;
+  if (args.functions.empty()) {
+    out.reports.push_back(convert_to_coreml(opened(args.input), args.output, args.how, read));
+  } else {
+    std::vector<std::unique_ptr<Model>> models;
+    std::vector<CoremlFunction> functions;
+    for (const std::string& f : args.functions) {
+      const auto [name, path] = at_equals(f, "a function as name=model.onnx");
+      models.push_back(read_for_coreml(path, read));
+      functions.push_back({name, models.back().get()});
+    }
+    write_converted(*functions_to_coreml(functions, args.how, &out.reports), args.output);
+  }
+  out.seconds = watch.lap();
+  return out;
+}
+
 int convert(ConvertArgs args) {
   require_output_name(args.output, DialectId::kMil);
+  if (args.input.empty() == args.functions.empty())
+    throw Error(ErrorCode::kInvalidArgument, "expected a model, or models as functions (--function), and not both");
   args.how.half = args.precision == "fp16";
   args.how.dump = args.dump;
   for (const std::string& o : args.options) args.how.pass_options.push_back(at_equals(o, "an option as pass.option=value"));
   for (const std::string& s : args.states) args.how.states.push_back(at_equals(s, "a state as input=result"));
   for (const std::string& u : args.user_defined)
     args.how.metadata.user_defined.push_back(at_equals(u, "metadata as key=value"));
-  const ToCoremlReport r = convert_to_coreml(opened(args.input), args.output, args.how, {.map = !args.no_mmap});
-  const double seconds = r.read_seconds + r.prepare_seconds + r.lower_seconds + r.optimize_seconds + r.write_seconds;
+  for (const std::string& shape : args.shapes) add_enumerated_shape(args.how.enumerated_shapes, shape);
+  if (!args.class_labels.empty()) {
+    args.classifier.texts = read_class_labels(args.class_labels);
+    args.how.classifier = args.classifier;
+  }
+  const auto [reports, seconds] = converted(args);
+  size_t nodes = 0, all_ops = 0;
+  std::map<std::string, size_t> ops;
+  std::vector<std::pair<std::string, std::string>> renamed;
+  std::vector<std::string> open_sizes;
+  for (const ToCoremlReport& r : reports) {
+    nodes += r.nodes;
+    for (const auto& [op, count] : r.ops) ops[op] += count, all_ops += count;
+    renamed.insert(renamed.end(), r.renamed.begin(), r.renamed.end());
+    open_sizes.insert(open_sizes.end(), r.open_sizes.begin(), r.open_sizes.end());
+  }
+  const std::string from = args.functions.empty() ? args.input : fmt::format("{}", fmt::join(args.functions, " "));
   if (args.json) {
-    ordered_json j = json_head("convert", args.input, true);
+    ordered_json j = json_head("convert", from, true);
     j["output"] = args.output;
-    j["nodes"] = r.nodes;
-    j["ops"] = r.ops;
-    j["renamed"] = r.renamed;
-    j["open_sizes"] = r.open_sizes;
+    j["nodes"] = nodes;
+    j["ops"] = ops;
+    j["renamed"] = renamed;
+    j["open_sizes"] = open_sizes;
     j["seconds"] = seconds;
     print_one(std::move(j));
     return 0;
   }
-  for (const auto& [before, after] : r.renamed) warn("'{}' is called '{}' in the Core ML model\n", before, after);
-  for (const std::string& input : r.open_sizes)
-    warn("{} has a size without an upper bound; help: --size \"T <= 512\"\n", input);
-  if (args.quiet) return 0;
-  size_t ops = 0;
-  for (const auto& [op, count] : r.ops) ops += count;
-  say("{} -> {}: {} nodes, {} ops, {:.3f} s\n", args.input, args.output, r.nodes, ops, seconds);
+  for (const auto& [before, after] : renamed) warn("'{}' is called '{}' in the Core ML model\n", before, after);
+  for (const std::string& input : open_sizes) warn("{} has a size without an upper bound; help: --size \"T <= 512\"\n", input);
+  if (!args.quiet) say("{} -> {}: {} nodes, {} ops, {:.3f} s\n", from, args.output, nodes, all_ops, seconds);
   return 0;
 }
 
@@ -66,7 +109,7 @@ int convert(ConvertArgs args) {
 void add_convert(CLI::App& to, int* status) {
   auto* command = to.add_subcommand("convert", "Convert an ONNX model to a Core ML package");
   auto args = std::make_shared<ConvertArgs>();
-  command->add_option("model", args->input, "ONNX model, or a program in text form (.sx); - is standard input")->required();
+  command->add_option("model", args->input, "ONNX model, or a program in text form (.sx); - is standard input");
   command->add_option("-o,--output", args->output, "Package (.mlpackage) or model file (.mlmodel) to write")
       ->required()
       ->type_name("FILE");
@@ -78,6 +121,13 @@ void add_convert(CLI::App& to, int* status) {
   command->add_option("--input-shape", args->how.input_shapes, "New shape of an input: NAME:1,3,224,224");
   command->add_option("--size", args->how.sizes, "What holds for a named size: \"T <= 512\"");
   command->add_option("--image-input", args->how.images, "An input that takes images: x:rgb, or x:bgr:SCALE:BIAS,BIAS,BIAS");
+  command->add_option("--enumerated-shape", args->shapes, "One of the shapes that an input takes: x:1,3,224,224");
+  command->add_option("--class-labels", args->class_labels, "Make a classifier: a file with the label of one class a line");
+  command->add_option("--predicted-feature-name", args->classifier.label, "Name of the result that is the label")
+      ->capture_default_str();
+  command->add_option("--predicted-probabilities-output", args->classifier.probabilities,
+                      "The result with one probability for each class, if several may be it");
+  command->add_option("--function", args->functions, "Instead of the model, one for each function: prefill=prefill.onnx");
   command->add_option("--state", args->states, "An input that becomes a state, and its result: past_keys=present_keys");
   command->add_option("--skip", args->how.skip, "Passes to skip, separated by commas")->delimiter(',');
   command->add_option("--option", args->options, "Set an option of one pass: pass.option=value");

@@ -11,6 +11,7 @@
 #include "lower/mil/lower_to_mil.h"
 #include "native/unlocked.h"
 #include "sardonyx/io.h"
+#include "support/mapped_file.h"
 
 namespace sardonyx::python {
 
@@ -28,6 +29,19 @@ ToCoremlOptions to_coreml_options(const nb::dict& d) {
   o.pass_options = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["options"]);
   o.images = nb::cast<std::vector<std::string>>(d["images"]);
   o.states = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["states"]);
+  o.enumerated_shapes = nb::cast<EnumeratedShapes>(d["enumerated_shapes"]);
+  if (!d["classifier"].is_none()) {
+    const auto given = nb::cast<nb::dict>(d["classifier"]);
+    CoremlClassifier& c = o.classifier.emplace();
+    if (!given["file"].is_none()) {
+      c.texts = read_class_labels(nb::cast<std::string>(given["file"]));
+    } else {
+      c.texts = nb::cast<std::vector<std::string>>(given["texts"]);
+      c.numbers = nb::cast<std::vector<int64_t>>(given["numbers"]);
+    }
+    c.label = nb::cast<std::string>(given["label"]);
+    c.probabilities = nb::cast<std::string>(given["probabilities"]);
+  }
   o.dump = text("dump");
   o.metadata.author = text("author");
   o.metadata.license = text("license");
@@ -52,6 +66,45 @@ nb::dict report_dict(const ToCoremlReport& r) {
   d["stages"] = stages;
   return d;
 }
+
+namespace {
+
+// Functions are pairs of a name and a path, an ONNX file's bytes, or a Converted.
+nb::list convert_functions(const std::vector<std::pair<std::string, nb::object>>& functions, const std::string& out,
+                           const nb::dict& options) {
+  const ToCoremlOptions o = to_coreml_options(options);
+  std::vector<std::unique_ptr<Model>> read;
+  std::vector<CoremlFunction> named;
+  std::vector<ToCoremlReport> reports;
+  for (const auto& [name, source] : functions) {
+    if (Model* converted = converted_model(source)) {
+      named.push_back({name, converted});
+      continue;
+    }
+    if (nb::isinstance<nb::str>(source)) {
+      read.push_back(read_for_coreml(nb::cast<std::string>(source)));
+    } else {
+      // The caller's bytes outlive this call, and the models do not.
+      const auto bytes = nb::cast<nb::bytes>(source);
+      read.push_back(read_onnx_bytes({reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size()}, nullptr, ""));
+      verify(*read.back());
+    }
+    named.push_back({name, read.back().get()});
+  }
+  {
+    const Unlocked others_may_run;
+    const auto mil = functions_to_coreml(named, o, &reports);
+    for (const auto& model : read) {
+      for (const auto& source : source_files(*model)) source->check_unchanged();
+    }
+    write_converted(*mil, out);
+  }
+  nb::list all;
+  for (const ToCoremlReport& r : reports) all.append(report_dict(r));
+  return all;
+}
+
+}  // namespace
 
 void bind_to_coreml(nb::module_& m) {
   m.def("convert_onnx_file", [](const std::string& in, const std::string& out, const nb::dict& options) {
@@ -78,6 +131,7 @@ void bind_to_coreml(nb::module_& m) {
           }
           return report_dict(report);
         });
+  m.def("convert_functions", &convert_functions);
   m.def("specification_version", &coreml_version_of, "That of a deployment target: 9 is iOS 18.");
   m.def("mil_lowerings", &mil_lowerings, "The ONNX operators that can be converted to Core ML.");
 }

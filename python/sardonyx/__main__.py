@@ -92,6 +92,16 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME:COLORS",
         help="of packages: an input that takes images",
     )
+    export.add_argument(
+        "--enumerated-shape",
+        action="append",
+        default=[],
+        metavar="NAME:1,3,224,224",
+        help="of packages: one of the shapes that an input takes",
+    )
+    export.add_argument(
+        "--class-labels", default=None, metavar="FILE", help="of packages: a file with the label of one class a line"
+    )
     export.add_argument("--name", default=None, help="name of the graph (default: the function's)")
     export.add_argument("--passes", default="onnx", help='"onnx", "none", or names separated by commas')
     export.add_argument("--check", action="store_true", help="compare with JAX in onnxruntime")
@@ -258,6 +268,8 @@ def _export_package(options, fn, name: str) -> int:
         compute_precision=options.compute_precision or "fp16",
         states=dict(_pair(s) for s in options.state),
         image_inputs=dict(text.partition(":")[::2] for text in options.image_input),
+        enumerated_shapes=_shapes(options.enumerated_shape),
+        class_labels=options.class_labels,
         inputs_as_nchw=_positions(options.inputs_as_nchw),
         outputs_as_nchw=_positions(options.outputs_as_nchw),
         input_names=_names(options.input_names),
@@ -270,6 +282,20 @@ def _export_package(options, fn, name: str) -> int:
     else:
         print(f"{options.function} -> {options.output}: {sum(n for op, n in ops.items() if op != 'const')} ops")
     return 0
+
+
+def _shapes(texts: list[str]) -> dict[str, list[list[int]]]:
+    found: dict[str, list[list[int]]] = {}
+    for text in texts:
+        name, colon, sizes = text.rpartition(":")
+        try:
+            shape = [int(size) for size in sizes.split(",")]
+        except ValueError:
+            colon = ""
+        if not colon:
+            raise Error(f"expected a shape as x:1,3,224,224, found '{text}'")
+        found.setdefault(name, []).append(shape)
+    return found
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -286,9 +312,17 @@ def _export(options) -> int:
     is_package = options.output.endswith((".mlpackage", ".mlmodel"))
     if not is_package:
         _sardonyx.require_output_name(options.output)  # before the work
-        if options.compute_precision or options.state or options.image_input:
+        if any(
+            (
+                options.compute_precision,
+                options.state,
+                options.image_input,
+                options.enumerated_shape,
+                options.class_labels,
+            )
+        ):
             raise Error(
-                "--compute-precision, --state and --image-input are for Core ML packages",
+                "--compute-precision, --state, --image-input, --enumerated-shape and --class-labels are for Core ML packages",
                 notes=["help: -o NAME.mlpackage writes one"],
             )
 

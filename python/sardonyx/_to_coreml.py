@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import operator
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
+
+import numpy as np
 
 from sardonyx._error import Error, WrongType
 from sardonyx._optimize import _bytes_of, _names, _option
@@ -20,15 +24,20 @@ _FIRST_WITH_STATES = 9
 
 
 def from_onnx(
-    model: Any,
+    model: Any = None,
     output_path: str | os.PathLike | None = None,
     *,
+    functions: Mapping[str, Any] | None = None,
     minimum_deployment_target: Any = "iOS17",
     compute_precision: Literal["fp16", "fp32"] | None = "fp16",
     input_shapes: Mapping[str, Sequence[int | str]] | None = None,
     sizes: Sequence[str] = (),
     states: Mapping[str, str] | None = None,
     image_inputs: Mapping[str, str | Mapping[str, Any]] | None = None,
+    enumerated_shapes: Mapping[str, Sequence[Sequence[int]]] | None = None,
+    class_labels: str | os.PathLike | Sequence[str] | Sequence[int] | None = None,
+    predicted_feature_name: str = "classLabel",
+    predicted_probabilities_output: str | None = None,
     passes: str | Sequence[str] = "default",
     skip: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
@@ -44,6 +53,9 @@ def from_onnx(
     Args:
         model: A path, an `onnx.ModelProto`, its bytes, a `sardonyx.ir.Model`, an `onnx_ir.Model`, or the
             `ONNXProgram` that `torch.onnx.export` returns.
+        functions: Several models instead, which become functions of one package (iOS 18) and share equal
+            weights: `{"prefill": "prefill.onnx", "decode": "decode.onnx"}`. The first is the default. Keywords
+            about single inputs go to the functions that have such an input.
         output_path: The package to write (.mlpackage), or a bare model file (.mlmodel). Weights stream from
             file to file.
         minimum_deployment_target: "iOS15" to "iOS18", a system of the same years ("macOS14"), or a
@@ -58,6 +70,11 @@ def from_onnx(
             precision.
         image_inputs: Inputs that take images: `{"x": "rgb"}` ("bgr", "gray"), or with what becomes of the
             numbers 0 to 255: `{"x": {"color": "rgb", "scale": 1 / 128, "bias": [-1, -1, -1]}}`.
+        enumerated_shapes: Inputs that take a few shapes, the first the default:
+            `{"x": [(1, 3, 224, 224), (1, 3, 384, 384)]}`.
+        class_labels: Makes a classifier: the labels of the classes, or a file with one a line.
+        predicted_feature_name: The name of the result that is the label.
+        predicted_probabilities_output: The result that has one probability for each class, if several may.
         passes: What runs on the program: a preset of coremltools' passes, or a list of them.
         skip: Passes to skip.
         options: Options of single passes: `{"add_fp16_cast.skip_ops": "auto"}`.
@@ -77,6 +94,10 @@ def from_onnx(
         sizes=sizes,
         states=states,
         image_inputs=image_inputs,
+        enumerated_shapes=enumerated_shapes,
+        class_labels=class_labels,
+        predicted_feature_name=predicted_feature_name,
+        predicted_probabilities_output=predicted_probabilities_output,
         passes=passes,
         skip=skip,
         options=options,
@@ -87,18 +108,35 @@ def from_onnx(
         user_defined_metadata=user_defined_metadata,
         debug_dump=debug_dump,
     )
-    if isinstance(model, str | os.PathLike):
-        return _written(output_path, lambda out: _native.convert_onnx_file(os.fspath(model), out, wanted))
-    data, _ = _bytes_of(model)
-    return _written(output_path, lambda out: _native.convert_onnx_bytes(data, "", out, wanted))
+    if functions is not None:
+        if model is not None:
+            raise Error("from_onnx takes a model, or functions, and not both")
+        parts = [(name, _source(part)) for name, part in _named(functions, "models")]
+        return _written(output_path, lambda out: _native.convert_functions(parts, out, wanted))
+    source = _source(model)
+    if isinstance(source, str):
+        return _written(output_path, lambda out: [_native.convert_onnx_file(source, out, wanted)])
+    return _written(output_path, lambda out: [_native.convert_onnx_bytes(source, "", out, wanted)])
+
+
+def _source(model: Any) -> str | bytes:
+    """The path or the bytes of an ONNX model."""
+    return os.fspath(model) if isinstance(model, str | os.PathLike) else _bytes_of(model)[0]
+
+
+def _named(functions: Any, of: str) -> list[tuple[str, Any]]:
+    if not isinstance(functions, Mapping) or not all(isinstance(name, str) for name in functions):
+        raise WrongType(f"functions are a mapping of names to {of}, not {functions!r:.200}")
+    return list(functions.items())
 
 
 def to_coreml(
-    fn: Callable[..., Any],
-    inputs: Sequence[Any],
+    fn: Callable[..., Any] | None = None,
+    inputs: Sequence[Any] | None = None,
     input_params: Mapping[str, Any] | None = None,
     model_name: str = "jax_model",
     *,
+    functions: Mapping[str, Sequence[Any]] | None = None,
     output_path: str | os.PathLike | None = None,
     minimum_deployment_target: Any = "iOS17",
     compute_precision: Literal["fp16", "fp32"] | None = "fp16",
@@ -108,6 +146,10 @@ def to_coreml(
     output_names: Sequence[str] | Literal["positional"] | None = None,
     states: Mapping[str, str | int] | None = None,
     image_inputs: Mapping[str, str | Mapping[str, Any]] | None = None,
+    enumerated_shapes: Mapping[str, Sequence[Sequence[int]]] | None = None,
+    class_labels: str | os.PathLike | Sequence[str] | Sequence[int] | None = None,
+    predicted_feature_name: str = "classLabel",
+    predicted_probabilities_output: str | None = None,
     passes: str | Sequence[str] = "default",
     skip: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
@@ -121,9 +163,11 @@ def to_coreml(
     """Converts a JAX function to a Core ML program (.mlpackage), on any system.
 
     `fn`, `inputs`, `input_params` and the names are as of `sardonyx.to_onnx`; everything else is as of
-    `sardonyx.coreml.from_onnx`. Names in shapes become flexible shapes of the package, with the bounds that
-    `"T <= 512"` states. `states` may also name a result by its position: `{"cache": 1}`. References that the
-    function changes are states from iOS 18 on, if they hold floats and their sizes are known.
+    `sardonyx.coreml.from_onnx`. `functions` are several functions of one package, each with its inputs:
+    `{"prefill": (prefill, [(1, "T <= 512")]), "decode": (decode, [(1, 1)])}`. Names in shapes become flexible
+    shapes of the package, with the bounds that `"T <= 512"` states. `states` may also name a result by its
+    position: `{"cache": 1}`. References that the function changes are states from iOS 18 on, if they hold
+    floats and their sizes are known.
 
     Returns:
         The `sardonyx.coreml.Program`, as the package has it.
@@ -132,11 +176,9 @@ def to_coreml(
         sardonyx.Error: lists every equation or node that cannot be converted, with its line. Nothing is
             written then.
     """
-    from sardonyx import _convert
-    from sardonyx import report as reports
-
-    if not callable(fn):
-        raise Error(f"fn must be callable, found {type(fn).__name__}")
+    if functions is not None and (fn is not None or inputs is not None or input_params is not None):
+        raise Error("to_coreml takes a function and its inputs, or functions, and not both")
+    parts = [("main", (fn, inputs, input_params))] if functions is None else _named(functions, "functions and inputs")
     wanted = _request(
         minimum_deployment_target=minimum_deployment_target,
         compute_precision=compute_precision,
@@ -144,6 +186,10 @@ def to_coreml(
         sizes=(),
         states=None,
         image_inputs=image_inputs,
+        enumerated_shapes=enumerated_shapes,
+        class_labels=class_labels,
+        predicted_feature_name=predicted_feature_name,
+        predicted_probabilities_output=predicted_probabilities_output,
         passes=passes,
         skip=skip,
         options=options,
@@ -154,21 +200,63 @@ def to_coreml(
         user_defined_metadata=user_defined_metadata,
         debug_dump=debug_dump,
     )
-    report = reports.Report(model_name)
-    program, spec, lowerings = _convert._read_program(
-        report,
-        fn,
-        inputs,
-        input_params,
-        inputs_as_nchw=inputs_as_nchw,
-        outputs_as_nchw=outputs_as_nchw,
-        input_names=input_names,
-        output_names=output_names,
-    )
-    model = _convert._lowered(report, program, opset=_OPSET, lowerings=lowerings)
-    del program
-    wanted["states"] = _states(states or {}, spec.state, wanted["target"])
-    return _written(output_path, lambda out: model.save_coreml(out, wanted))
+    names = {
+        "inputs_as_nchw": inputs_as_nchw,
+        "outputs_as_nchw": outputs_as_nchw,
+        "input_names": input_names,
+        "output_names": output_names,
+    }
+    models, pairs = [], []
+    for name, part in parts:
+        if not isinstance(part, Sequence) or not 2 <= len(part) <= 3:
+            raise WrongType(f"the function '{name}' is given as (function, inputs), not as {part!r:.200}")
+        model, references = _traced(model_name if functions is None else name, *part, **names)
+        models.append((name, model))
+        mentioned = states if functions is None else _of_results(states or {}, references.results)
+        pairs += _states(mentioned or {}, references, wanted["target"])
+    if unknown := set(states or {}) - {name for name, _ in pairs}:
+        raise Error(f"no function has the results of the states {', '.join(sorted(unknown))}")
+    wanted["states"] = list(dict.fromkeys(pairs))
+    wanted["user_defined"] += _source_lines([(name, part[0]) for name, part in parts])
+    if functions is None:
+        return _written(output_path, lambda out: [models[0][1].save_coreml(out, wanted)])
+    return _written(output_path, lambda out: _native.convert_functions(models, out, wanted))
+
+
+def _traced(name, fn, inputs, input_params=None, **names):
+    """A JAX function as a native ONNX model, and the references that it takes."""
+    from sardonyx import _convert
+    from sardonyx import report as reports
+
+    if not callable(fn):
+        raise Error(f"fn must be callable, found {type(fn).__name__}")
+    report = reports.Report(name)
+    program, spec, lowerings = _convert._read_program(report, fn, inputs, input_params, **names)
+    return _convert._lowered(report, program, opset=_OPSET, lowerings=lowerings), spec.state
+
+
+def _of_results(states: Mapping[str, str | int], results: Sequence[str]) -> dict[str, str | int]:
+    """The states whose result a function has."""
+    return {
+        name: result
+        for name, result in states.items()
+        if (-len(results) <= result < len(results) if isinstance(result, int) else result in results)
+    }
+
+
+def _source_lines(functions: Sequence[tuple[str, Callable[..., Any]]]) -> list[tuple[str, str]]:
+    """Where the functions are defined, as metadata. Files are named without their folders."""
+    import jax
+
+    found = [("com.github.sardonyx.source", f"jax=={jax.__version__}"), ("com.github.sardonyx.source_dialect", "JAX")]
+    for name, fn in functions:
+        code = getattr(inspect.unwrap(fn), "__code__", None) or getattr(type(fn).__call__, "__code__", None)
+        if code is None:
+            continue
+        end = "" if len(functions) == 1 else f".{name}"
+        found.append((f"com.github.sardonyx.source_file{end}", os.path.basename(code.co_filename)))
+        found.append((f"com.github.sardonyx.source_line{end}", str(code.co_firstlineno)))
+    return found
 
 
 def _states(given: Mapping[str, str | int], references, target: str) -> list[tuple[str, str]]:
@@ -195,6 +283,10 @@ def _request(
     sizes,
     states,
     image_inputs,
+    enumerated_shapes,
+    class_labels,
+    predicted_feature_name,
+    predicted_probabilities_output,
     passes,
     skip,
     options,
@@ -223,6 +315,8 @@ def _request(
         "input_shapes": [f"{name}:{','.join(map(str, shape))}" for name, shape in (input_shapes or {}).items()],
         "sizes": [sizes] if isinstance(sizes, str) else list(_names("sizes", sizes)),
         "images": [_image(name, how) for name, how in (image_inputs or {}).items()],
+        "enumerated_shapes": _enumerated(enumerated_shapes or {}),
+        "classifier": _classifier(class_labels, predicted_feature_name, predicted_probabilities_output),
         "states": [(str(name), str(result)) for name, result in (states or {}).items()],
         "passes": [passes] if isinstance(passes, str) else list(_names("passes", passes)),
         "skip": list(_names("skip", skip)),
@@ -234,6 +328,43 @@ def _request(
         "description": short_description,
         "user_defined": [(str(k), str(v)) for k, v in (user_defined_metadata or {}).items()],
     }
+
+
+def _enumerated(given: Mapping[str, Sequence[Sequence[int]]]) -> list[tuple[str, list[list[int]]]]:
+    if not isinstance(given, Mapping):
+        raise WrongType(f"enumerated_shapes are a mapping of inputs to lists of shapes, not {given!r}")
+    found = []
+    for name, shapes in given.items():
+        try:
+            found.append((str(name), [[operator.index(size) for size in shape] for shape in shapes]))
+        except TypeError:
+            raise WrongType(
+                f"the enumerated shapes of '{name}' are a list of shapes of whole numbers, not {shapes!r}"
+            ) from None
+    return found
+
+
+def _classifier(labels, name, result) -> dict[str, Any] | None:
+    if labels is None:
+        if name != "classLabel" or result is not None:
+            raise Error("predicted_feature_name and predicted_probabilities_output need class_labels")
+        return None
+    for keyword, value in (("predicted_feature_name", name), ("predicted_probabilities_output", result or "")):
+        if not isinstance(value, str):
+            raise WrongType(f"{keyword} is a string, not {value!r}")
+    found = {"file": None, "texts": [], "numbers": [], "label": name, "probabilities": result or ""}
+    if isinstance(labels, str | os.PathLike):
+        return found | {"file": os.fspath(labels)}
+    listed = list(labels) if isinstance(labels, Iterable) else [None]
+    if not listed:
+        raise Error("the list of class labels is empty")
+    if all(isinstance(one, str) for one in listed):
+        return found | {"texts": listed}
+    if all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in listed):
+        numbers = [int(one) for one in listed]
+        if all(-(2**63) <= n < 2**63 for n in numbers):
+            return found | {"numbers": numbers}
+    raise WrongType(f"class_labels are strings, or numbers of 64 bits, or a file of them, not {labels!r:.200}")
 
 
 def _image(name: str, how: str | Mapping[str, Any]) -> str:
@@ -256,7 +387,7 @@ def _target(target: Any) -> str:
     return name
 
 
-def _written(output_path, write: Callable[[str], dict[str, Any]]):
+def _written(output_path, write: Callable[[str], list[dict[str, Any]]]):
     from sardonyx import coreml
 
     if output_path is not None:
@@ -269,11 +400,16 @@ def _written(output_path, write: Callable[[str], dict[str, Any]]):
         return coreml.load(path, mmap=False)
 
 
-def _warn(report: dict[str, Any]) -> None:
+def _warn(reports: Sequence[dict[str, Any]]) -> None:
+    for report in reports:
+        _warn_of(report)
+
+
+def _warn_of(report: dict[str, Any]) -> None:
     for old, new in report["renamed"]:
-        warnings.warn(f"'{old}' is called '{new}' in the Core ML model", stacklevel=4)
+        warnings.warn(f"'{old}' is called '{new}' in the Core ML model", stacklevel=5)
     if sizes := report["open_sizes"]:
         warnings.warn(
             f'sizes without an upper bound ({"; ".join(sizes)}): Core ML allocates and optimizes better with one, such as "T <= 512"',
-            stacklevel=4,
+            stacklevel=5,
         )

@@ -28,8 +28,8 @@ constexpr int kLoweredOpset = 23;
 constexpr std::string_view kNotFused[] = {"fuse_rms_normalization", "fuse_rotary_embedding", "fuse_attention",
                                           "fuse_one_hot_into_gather", "prune_unused_graph_inputs"};
 
-// Narrows the ranges of named sizes. Throws for a name that no input has.
-void state_sizes(Model& m, const std::vector<std::string>& relations) {
+// The names of sizes of the inputs.
+std::set<std::string> size_names(Model& m) {
   std::set<std::string> names;
   for (const Port& p : m.graph().inputs()) {
     const Type* t = p.declared != nullptr ? p.declared : p.value->type();
@@ -38,16 +38,30 @@ void state_sizes(Model& m, const std::vector<std::string>& relations) {
       for (std::string& name : m.dims().symbols(d)) names.insert(std::move(name));
     }
   }
+  return names;
+}
+
+// The names of sizes in "T <= 512".
+std::vector<std::string> names_in(Model& m, const std::string& relation) {
+  const size_t sign = std::min(relation.find_first_of("<>="), relation.size());
+  const size_t second = std::min(relation.find_first_not_of("<>=", sign), relation.size());
+  std::vector<std::string> found;
+  for (const std::string& side : {relation.substr(0, sign), relation.substr(second)}) {
+    if (side.empty()) continue;
+    for (std::string& name : m.dims().symbols(m.dims().parse(side))) found.push_back(std::move(name));
+  }
+  return found;
+}
+
+// Narrows the ranges of named sizes. Throws for a name that no input has.
+void state_sizes(Model& m, const std::vector<std::string>& relations) {
+  const std::set<std::string> names = size_names(m);
   for (const std::string& relation : relations) {
-    const size_t sign = std::min(relation.find_first_of("<>="), relation.size());
-    const size_t second = std::min(relation.find_first_not_of("<>=", sign), relation.size());
-    for (const std::string& side : {relation.substr(0, sign), relation.substr(second)}) {
-      for (const std::string& name : side.empty() ? std::vector<std::string>() : m.dims().symbols(m.dims().parse(side))) {
-        if (!names.contains(name))
-          throw Error(
-              ErrorCode::kInvalidArgument, fmt::format("no input has a size '{}'", name),
-              {fmt::format("the named sizes are: {}", names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")))});
-      }
+    for (const std::string& name : names_in(m, relation)) {
+      if (!names.contains(name))
+        throw Error(
+            ErrorCode::kInvalidArgument, fmt::format("no input has a size '{}'", name),
+            {fmt::format("the named sizes are: {}", names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")))});
     }
     if (!assume(m.dims(), relation))
       throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' gives no range of one size", relation),
@@ -55,10 +69,13 @@ void state_sizes(Model& m, const std::vector<std::string>& relations) {
   }
 }
 
-void prepare(Model& onnx, const ToCoremlOptions& options, int version) {
-  constexpr int kIos18 = 9;  // which has scaled_dot_product_attention
+constexpr int kIos18 = 9;  // which has scaled_dot_product_attention, states and several functions
+
+// Returns the named sizes in each of the enumerated shapes.
+std::vector<SizesByName> prepare(Model& onnx, const ToCoremlOptions& options, int version) {
   fix_input_shapes(onnx, options.input_shapes);
   state_sizes(onnx, options.sizes);
+  auto shapes = enumerate_shapes(onnx, options.enumerated_shapes, version);
   if (onnx.opset_version("").value_or(kLoweredOpset) < kLoweredOpset) run_passes(onnx, conversion_to(onnx, kLoweredOpset));
   PassRequest request{.strict = true};
   for (std::string_view pass : kNotFused) {
@@ -66,6 +83,7 @@ void prepare(Model& onnx, const ToCoremlOptions& options, int version) {
   }
   request.inline_functions = true;
   run_passes(onnx, request);
+  return shapes;
 }
 
 void dump(const ToCoremlOptions& options, std::string_view stage, const Model& m) {
@@ -77,6 +95,22 @@ void dump(const ToCoremlOptions& options, std::string_view stage, const Model& m
   const std::string text = print(m, {.provenance = true, .types = true});
   file.append(std::as_bytes(std::span(text)));
   file.commit();
+}
+
+// Keeps what the user gave.
+void add_metadata(CoremlMetadata& to, std::string_view key, std::string value) {
+  std::string full = fmt::format("com.github.sardonyx.{}", key);
+  if (value.empty() || std::ranges::any_of(to.user_defined, [&](const auto& e) { return e.first == full; })) return;
+  to.user_defined.emplace_back(std::move(full), std::move(value));
+}
+
+// What wrote the model, and in which file it is.
+Metadata source_of(const Model& onnx) {
+  Metadata found{{"source", onnx.producer_name + (onnx.producer_version.empty() ? "" : "==" + onnx.producer_version)}};
+  if (const auto opset = onnx.opset_version("")) found.emplace_back("source_dialect", fmt::format("ONNX opset {}", *opset));
+  const auto files = source_files(onnx);
+  if (!files.empty()) found.emplace_back("source_file", files[0]->path().filename().string());
+  return found;
 }
 
 std::vector<std::string> port_names(const Graph& g) {
@@ -145,8 +179,10 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
   for (const std::string& image : options.images) lowering.images.push_back(coreml_image_of(image));
   Stopwatch watch;
   const size_t nodes = onnx.num_nodes();
+  const Metadata source = source_of(onnx);
   dump(options, "0_onnx", onnx);
-  prepare(onnx, options, version);
+  CoremlFeatures features;
+  features.shapes = prepare(onnx, options, version);
   dump(options, "1_prepared", onnx);
   const double prepare_seconds = watch.lap();
   auto mil = lower_to_mil(onnx, lowering);
@@ -154,12 +190,14 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
   verify(*mil, {.allow_unchecked = false});  // so that a faulty lowering is reported here and not when the file is loaded
   const double lower_seconds = watch.lap();
   const std::vector<std::string> before = port_names(mil->graph());
+  const size_t classified = options.classifier ? classified_result(*mil, *options.classifier) : 0;
   run_passes(*mil, request);
   write_states(*mil);
   dump(options, "3_optimized", *mil);
   check_ranks(*mil);
   CoremlMetadata metadata = options.metadata;
-  metadata.user_defined.emplace_back("com.github.sardonyx.version", sardonyx::version());
+  for (const auto& [key, value] : source) add_metadata(metadata, key, value);
+  add_metadata(metadata, "version", sardonyx::version());
   const std::vector<std::string> after = port_names(mil->graph());
   std::vector<std::pair<std::string, std::string>> renamed;
   for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
@@ -167,13 +205,17 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
     renamed.emplace_back(before[i], after[i]);
     metadata.user_defined.emplace_back(fmt::format("com.github.sardonyx.name.{}", after[i]), before[i]);
   }
-  CoremlColors colors;
   for (const CoremlImage& image : lowering.images) {
     for (size_t i = 0; i < mil->graph().inputs().size(); ++i) {
-      if (before[i] == image.input) colors.emplace_back(after[i], image.color);
+      if (before[i] == image.input) features.images.emplace_back(after[i], image.color);
     }
   }
-  describe_coreml(*mil, metadata, colors);
+  if (options.classifier) {
+    add_classifier(*mil, classified, *options.classifier);
+    features.label = options.classifier->label;
+    features.probabilities = mil->graph().outputs()[1].name.view();
+  }
+  describe_coreml(*mil, metadata, features);
   if (report == nullptr) return mil;
   report->nodes = nodes;
   for (const auto& [op, count] : count_model(*mil).ops) report->ops.emplace(op, count);
@@ -190,29 +232,123 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
   return mil;
 }
 
-ToCoremlReport convert_to_coreml(const std::filesystem::path& in, const std::filesystem::path& out,
-                                 const ToCoremlOptions& options, const ReadOptions& read) {
+void check_coreml_name(const std::filesystem::path& out) {
   if (out.extension() != ".mlpackage" && out.extension() != ".mlmodel" && out.extension() != ".sx")
     throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a valid name for a Core ML model", out.string()),
                 {"help: a package ends in .mlpackage, a model file (with its weights beside it) in .mlmodel"});
-  Stopwatch watch;
-  const auto onnx = in.extension() == ".sx" ? load_program(in, read.map) : read_onnx(in, read);
+}
+
+std::unique_ptr<Model> read_for_coreml(const std::filesystem::path& in, const ReadOptions& read) {
+  auto onnx = in.extension() == ".sx" ? load_program(in, read.map) : read_onnx(in, read);
   if (onnx->dialect() != DialectId::kOnnx)
     throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is no ONNX model", in.string()));
   verify(*onnx);
+  return onnx;
+}
+
+void write_converted(const Model& mil, const std::filesystem::path& out) {
+  if (out.extension() == ".sx") {
+    save_program(mil, out);
+  } else {
+    write_coreml(mil, out);
+  }
+}
+
+ToCoremlReport convert_to_coreml(const std::filesystem::path& in, const std::filesystem::path& out,
+                                 const ToCoremlOptions& options, const ReadOptions& read) {
+  check_coreml_name(out);
+  Stopwatch watch;
+  const auto onnx = read_for_coreml(in, read);
   ToCoremlReport report;
   const double read_seconds = watch.lap();
   const auto mil = to_coreml(*onnx, options, &report);
   for (const auto& source : source_files(*onnx)) source->check_unchanged();
   watch.lap();
-  if (out.extension() == ".sx") {
-    save_program(*mil, out);
-  } else {
-    write_coreml(*mil, out);
-  }
+  write_converted(*mil, out);
   report.read_seconds = read_seconds;
   report.write_seconds = watch.lap();
   return report;
+}
+
+namespace {
+
+bool has_port(std::span<const Port> ports, std::string_view name) {
+  return std::ranges::any_of(ports, [&](const Port& p) { return p.name.view() == name; });
+}
+
+// Keeps what is for this function, and notes in `taken` what that was.
+template <class List, class Fits>
+void keep_for(List& list, std::vector<bool>& taken, const Fits& fits) {
+  List kept;
+  taken.resize(list.size());
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!fits(list[i])) continue;
+    taken[i] = true;
+    kept.push_back(list[i]);
+  }
+  list = std::move(kept);
+}
+
+}  // namespace
+
+std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& functions, const ToCoremlOptions& options,
+                                           std::vector<ToCoremlReport>* reports) {
+  const auto refuse = [](std::string what, std::vector<std::string> notes = {}) {
+    throw Error(ErrorCode::kInvalidArgument, std::move(what), std::move(notes));
+  };
+  if (functions.empty()) refuse("a package of several functions needs at least one");
+  if (coreml_version_of(options.target) < kIos18)
+    refuse(fmt::format("several functions need iOS18, and the target is {}", options.target));
+  if (options.classifier) refuse("a package of several functions cannot have class labels");
+  const auto first = [](const auto& pair) { return std::string_view(pair.first); };
+  const auto image_name = [](const std::string& text) { return coreml_image_of(text).input; };
+  std::vector<std::unique_ptr<Model>> parts;
+  std::vector<std::pair<std::string, const Model*>> named;
+  std::vector<bool> states, images, shapes, sizes;
+  for (const CoremlFunction& f : functions) {
+    ToCoremlOptions own = options;
+    own.metadata = {};
+    if (!own.dump.empty()) own.dump /= f.name;
+    const Graph& g = f.onnx->graph();
+    keep_for(own.states, states,
+             [&](const auto& s) { return has_port(g.inputs(), s.first) && has_port(g.outputs(), s.second); });
+    keep_for(own.enumerated_shapes, shapes, [&](const auto& s) { return has_port(g.inputs(), s.first); });
+    const std::set<std::string> names = size_names(*f.onnx);
+    keep_for(own.sizes, sizes, [&](const std::string& text) {
+      return std::ranges::all_of(names_in(*f.onnx, text), [&](const std::string& name) { return names.contains(name); });
+    });
+    keep_for(own.images, images, [&](const std::string& text) { return has_port(g.inputs(), image_name(text)); });
+    ToCoremlReport report;
+    try {
+      parts.push_back(to_coreml(*f.onnx, own, &report));
+    } catch (const Error& e) {
+      throw e.with_note(fmt::format("in the function '{}'", f.name));
+    }
+    named.emplace_back(f.name, parts.back().get());
+    if (reports != nullptr) reports->push_back(std::move(report));
+  }
+  const auto all_taken = [&](const std::vector<bool>& taken, const auto& list, const auto& name_of, std::string_view what) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (!taken[i]) refuse(fmt::format("no function has an input '{}', which is to be {}", name_of(list[i]), what));
+    }
+  };
+  for (size_t i = 0; i < options.states.size(); ++i) {
+    if (!states[i])
+      refuse(fmt::format("no function has an input '{}' and a result '{}', which are to be a state", options.states[i].first,
+                         options.states[i].second));
+  }
+  for (size_t i = 0; i < options.sizes.size(); ++i) {
+    if (!sizes[i]) refuse(fmt::format("no function has the sizes of '{}'", options.sizes[i]));
+  }
+  all_taken(shapes, options.enumerated_shapes, first, "of enumerated shapes");
+  all_taken(images, options.images, image_name, "an image");
+  CoremlMetadata metadata = options.metadata;
+  add_metadata(metadata, "version", sardonyx::version());
+  for (size_t i = 0; reports != nullptr && i < named.size(); ++i) {
+    for (const auto& [before, after] : (*reports)[i].renamed)
+      metadata.user_defined.emplace_back(fmt::format("com.github.sardonyx.name.{}.{}", named[i].first, after), before);
+  }
+  return join_coreml(named, metadata);
 }
 
 }  // namespace sardonyx

@@ -4,10 +4,13 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "driver/coreml_classifier.h"
+#include "driver/enumerated_shapes.h"
 #include "io/mil_new_description.h"
 #include "sardonyx/io.h"
 #include "sardonyx/passes.h"
@@ -19,11 +22,13 @@ struct ToCoremlOptions {
   bool half = false;                                 // compute_precision: fp16
   std::vector<std::string> input_shapes;             // as of OptimizeOptions: sizes of inputs that the user fixes
   std::vector<std::string> sizes;                    // what holds for named sizes of inputs: "T <= 512"
+  EnumeratedShapes enumerated_shapes;                // inputs that take a few shapes
   std::vector<std::string> images;                   // inputs that are images: "x:rgb", "x:bgr:0.0078125:-1,-1,-1"
   std::vector<std::string> passes{"default"}, skip;  // what runs after lowering
   std::vector<std::pair<std::string, std::string>> pass_options;
   bool provenance = true;
   std::vector<std::pair<std::string, std::string>> states;  // an input and the result that it holds afterwards, by name
+  std::optional<CoremlClassifier> classifier;
   CoremlMetadata metadata;
   // A folder that gets the graph in text form: 0_onnx.sx, 1_prepared.sx, 2_lowered.sx, 3_optimized.sx. Empty: nothing is written.
   std::filesystem::path dump;
@@ -43,5 +48,20 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
 // The same from file to file. `out` is whole or untouched.
 ToCoremlReport convert_to_coreml(const std::filesystem::path& in, const std::filesystem::path& out,
                                  const ToCoremlOptions& options, const ReadOptions& read = {});
+
+// Several models as the functions of one package (iOS 18), the first the default. Options for single inputs go to the functions that have
+// such an input. Equal weights are written once.
+struct CoremlFunction {
+  std::string name;
+  Model* onnx;
+};
+std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& functions, const ToCoremlOptions& options,
+                                           std::vector<ToCoremlReport>* reports = nullptr);
+
+// Throws kInvalidArgument unless `out` can be the name of what a conversion writes.
+void check_coreml_name(const std::filesystem::path& out);
+// An ONNX model, or a program in text form.
+std::unique_ptr<Model> read_for_coreml(const std::filesystem::path& in, const ReadOptions& read = {});
+void write_converted(const Model& mil, const std::filesystem::path& out);
 
 }  // namespace sardonyx

@@ -345,8 +345,8 @@ std::string features(std::string_view wire, const Numbers& n, const Interface& n
   return out;
 }
 
-// Moves the fields of a ModelDescription that describe a function into a FunctionDescription; the others go
-// to `rest`.
+}  // namespace
+
 std::string as_function(std::string_view description, std::string& rest) {
   std::string out;
   for (Reader r(description, description.data()); r.next();) {
@@ -364,6 +364,8 @@ std::string as_function(std::string_view description, std::string& rest) {
   }
   return out;
 }
+
+namespace {
 
 // The FeatureType for a new function: an array has only its known shape.
 std::string fixed_type(std::string_view wire, const std::vector<int64_t>& shape) {

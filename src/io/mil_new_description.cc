@@ -47,45 +47,94 @@ int64_t default_size(Dims& dims, Dim d) {
   return got.is_int() ? std::max<int64_t>(got.value(), 1) : 1;
 }
 
-// ArrayFeatureType
-std::string array(Model& m, const Type* t, bool is_input) {
-  std::string out;
-  std::vector<int64_t> shape;
-  bool open = false;
-  for (Dim d : t->dims()) {
-    open |= !d.is_int();
-    shape.push_back(d.is_int() ? d.value() : default_size(m.dims(), d));
+// A size with the names at the values of one of the listed shapes.
+int64_t size_in(Dims& dims, Dim d, const std::map<std::string, int64_t, std::less<>>& sizes) {
+  const Dim got = dims.substitute(d, [&](std::string_view name) -> std::optional<Dim> {
+    const auto at = sizes.find(name);
+    return at == sizes.end() ? std::nullopt : std::optional(Dim::of(at->second));
+  });
+  SX_CHECK(got.is_int(), "a size of an input does not follow from its enumerated shapes");
+  return got.value();
+}
+
+std::string range_message(const Dims& dims, Dim d) {
+  const Range r = range_of(dims, d);
+  std::string one;
+  append_number(one, 1, static_cast<uint64_t>(r.low));
+  append_number(one, 2, static_cast<uint64_t>(r.high));
+  return one;
+}
+
+bool is_open(const Type* t) {
+  return std::ranges::any_of(t->dims(), [](Dim d) { return !d.is_int(); });
+}
+
+// The shapes that a type of open sizes has: those that are listed, or the one with each name at the low end of its range.
+std::vector<std::vector<int64_t>> shapes_of(Model& m, const Type* t, const CoremlFeatures& features) {
+  std::vector<std::vector<int64_t>> shapes(features.shapes.empty() || !is_open(t) ? 1 : features.shapes.size());
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    for (Dim d : t->dims()) {
+      const bool listed = !d.is_int() && !features.shapes.empty();
+      shapes[i].push_back(d.is_int() ? d.value()
+                          : listed   ? size_in(m.dims(), d, features.shapes[i])
+                                     : default_size(m.dims(), d));
+    }
   }
-  if (is_input || !open) append_numbers(out, 1, shape);
+  return shapes;
+}
+
+// ArrayFeatureType
+std::string array(Model& m, const Type* t, bool is_input, const CoremlFeatures& features) {
+  std::string out;
+  const bool open = is_open(t);
+  const auto shapes = is_input || !open ? shapes_of(m, t, features) : std::vector<std::vector<int64_t>>();
+  if (!shapes.empty()) append_numbers(out, 1, shapes[0]);
   append_number(out, 2, array_number(t->dtype()));
   if (!is_input || !open) return out;
-  std::string ranges;
-  for (Dim d : t->dims()) {
-    const Range r = range_of(m.dims(), d);
-    std::string one;
-    append_number(one, 1, static_cast<uint64_t>(r.low));
-    append_number(one, 2, static_cast<uint64_t>(r.high));
-    append_field(ranges, 1, one);
+  std::string flexible;
+  if (shapes.size() > 1) {
+    for (const std::vector<int64_t>& shape : shapes) {
+      std::string one;
+      append_numbers(one, 1, shape);
+      append_field(flexible, 1, one);
+    }
+  } else {
+    for (Dim d : t->dims()) append_field(flexible, 1, range_message(m.dims(), d));
   }
-  append_field(out, 31, ranges);
+  append_field(out, shapes.size() > 1 ? 21 : 31, flexible);
   return out;
 }
 
-std::string feature(Model& m, std::string_view name, const Type* t, bool is_input) {
+// FeatureType of a classifier's result: a label, or the dictionary of all; empty for others.
+std::string class_type(const Type* t) {
+  std::string type, dictionary;
+  if (t == nullptr) return type;
+  const bool texts = t->dtype() == DType::kString;
+  if (t->kind() == TypeKind::kMap) {
+    append_field(dictionary, texts ? 2 : 1, "");
+    append_field(type, 6, dictionary);
+  } else if (t->is_tensor() && (texts || t->dtype() == DType::kI64)) {
+    append_field(type, texts ? 3 : 1, "");
+  }
+  return type;
+}
+
+std::string feature(Model& m, std::string_view name, const Type* t, bool is_input, const CoremlFeatures& features) {
   const bool state = t != nullptr && t->kind() == TypeKind::kState;
   const Type* held = state ? t->element() : t;
-  if (held == nullptr || !held->is_tensor() || !held->ranked() || array_number(held->dtype()) == 0) {
+  const bool of_classifier = !is_input && !features.label.empty() && (name == features.label || name == features.probabilities);
+  std::string type = of_classifier ? class_type(t) : "", out;
+  if (type.empty() && (held == nullptr || !held->is_tensor() || !held->ranked() || array_number(held->dtype()) == 0)) {
     throw Error(ErrorCode::kUnsupported,
                 fmt::format("'{}' is {}, and inputs and results of Core ML models are arrays of f32, f16 and i32", name,
                             m.types().to_string(t)));
   }
-  std::string type, out;
-  if (state) {
+  if (type.empty() && state) {
     std::string kept;
-    append_field(kept, 1, array(m, held, true));
+    append_field(kept, 1, array(m, held, true, features));
     append_field(type, 8, kept);
-  } else {
-    append_field(type, 5, array(m, held, is_input));
+  } else if (type.empty()) {
+    append_field(type, 5, array(m, held, is_input, features));
   }
   append_field(out, 1, name);
   append_field(out, 3, type);
@@ -93,11 +142,26 @@ std::string feature(Model& m, std::string_view name, const Type* t, bool is_inpu
 }
 
 // FeatureDescription of an image: [1, channels, height, width]
-std::string image_feature(std::string_view name, const Type* t, std::string_view color) {
-  std::string image, type, out;
-  append_number(image, 1, static_cast<uint64_t>(t->dim(3).value()));
-  append_number(image, 2, static_cast<uint64_t>(t->dim(2).value()));
+std::string image_feature(Model& m, std::string_view name, const Type* t, std::string_view color,
+                          const CoremlFeatures& features) {
+  std::string image, type, out, flexible;
+  const auto shapes = shapes_of(m, t, features);
+  append_number(image, 1, static_cast<uint64_t>(shapes[0][3]));
+  append_number(image, 2, static_cast<uint64_t>(shapes[0][2]));
   append_number(image, 3, color == "gray" ? 10 : color == "rgb" ? 20 : 30);
+  if (shapes.size() > 1) {
+    for (const std::vector<int64_t>& shape : shapes) {
+      std::string one;
+      append_number(one, 1, static_cast<uint64_t>(shape[3]));
+      append_number(one, 2, static_cast<uint64_t>(shape[2]));
+      append_field(flexible, 1, one);
+    }
+    append_field(image, 21, flexible);
+  } else if (is_open(t)) {
+    append_field(flexible, 1, range_message(m.dims(), t->dim(3)));
+    append_field(flexible, 2, range_message(m.dims(), t->dim(2)));
+    append_field(image, 31, flexible);
+  }
   append_field(type, 4, image);
   append_field(out, 1, name);
   append_field(out, 3, type);
@@ -122,25 +186,67 @@ std::string encoded(const CoremlMetadata& metadata) {
   return out;
 }
 
+void set_description(Model& model, std::string description) {
+  auto kept = std::make_shared<const std::string>(std::move(description));
+  model.keep_alive(kept);
+  model.edit_file_record().model.description = *kept;
+}
+
 }  // namespace
 
-void describe_coreml(Model& model, const CoremlMetadata& metadata, const CoremlColors& images) {
+void describe_coreml(Model& model, const CoremlMetadata& metadata, const CoremlFeatures& features) {
   const Graph& g = model.graph();
   std::string out, states;
   for (const Port& p : g.inputs()) {
     const bool state = p.value->type() != nullptr && p.value->type()->kind() == TypeKind::kState;
-    const auto image = std::ranges::find(images, p.name.view(), [](const auto& i) { return std::string_view(i.first); });
-    const std::string one = image != images.end() ? image_feature(p.name.view(), p.value->type(), image->second)
-                                                  : feature(model, p.name.view(), p.value->type(), true);
+    const auto image =
+        std::ranges::find(features.images, p.name.view(), [](const auto& i) { return std::string_view(i.first); });
+    const std::string one = image != features.images.end()
+                                ? image_feature(model, p.name.view(), p.value->type(), image->second, features)
+                                : feature(model, p.name.view(), p.value->type(), true, features);
     append_field(state ? states : out, state ? 13 : 1, one);
   }
   for (size_t i = 0; i < g.outputs().size(); ++i)
-    append_field(out, 10, feature(model, g.outputs()[i].name.view(), g.output(i)->type(), false));
+    append_field(out, 10, feature(model, g.outputs()[i].name.view(), g.output(i)->type(), false, features));
+  if (!features.label.empty()) {
+    append_field(out, 11, features.label);
+    append_field(out, 12, features.probabilities);
+  }
   out += states;
   append_field(out, 100, encoded(metadata));
-  auto kept = std::make_shared<const std::string>(std::move(out));
-  model.keep_alive(kept);
-  model.edit_file_record().model.description = *kept;
+  set_description(model, std::move(out));
+}
+
+std::unique_ptr<Model> join_coreml(const std::vector<std::pair<std::string, const Model*>>& functions,
+                                   const CoremlMetadata& metadata) {
+  auto joined = std::make_unique<Model>(DialectId::kMil);
+  std::string out;
+  for (const auto& [name, model] : functions) {
+    if (joined->find_function("", name) != nullptr)
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("two functions are called '{}'", name));
+    const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+    const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+    if (name.empty() || !letter(name[0]) || !std::ranges::all_of(name, [&](char c) { return letter(c) || digit(c); }))
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a name for a function of a Core ML model", name),
+                  {"expected letters, digits and _, and no digit first"});
+    if (joined->functions().empty()) {
+      joined->specification_version = model->specification_version;
+      if (const auto version = model->opset_version("")) joined->set_opset_version("", *version);
+    }
+    SX_CHECK(joined->specification_version == model->specification_version, "the functions are of two specification versions");
+    joined->keep_alive_like(*model);
+    Function& f = joined->add_function(name);
+    f.mil_opset = model->main().mil_opset;
+    clone_graph(model->graph(), f.graph());
+    std::string content, rest;
+    append_field(content, 1, name);
+    content += as_function(model->file_record().model.description, rest);
+    append_field(out, 20, content);
+  }
+  append_field(out, 21, functions.front().first);
+  append_field(out, 100, encoded(metadata));
+  set_description(*joined, std::move(out));
+  return joined;
 }
 
 }  // namespace sardonyx

@@ -92,6 +92,9 @@ bool belongs_in_blob(const Tensor& t, bool wide);
 // The content of a ValueType message.
 std::string encode_type(const Type* t, const Types& types);
 
+// The fields of a ModelDescription that describe a function, as those of a FunctionDescription; the others go to `rest`.
+std::string as_function(std::string_view description, std::string& rest);
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Packages
 

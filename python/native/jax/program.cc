@@ -329,6 +329,10 @@ void bind_converted(nb::module_& m) {
 
 }  // namespace
 
+Model* converted_model(nb::handle object) {
+  return nb::isinstance<Converted>(object) ? nb::cast<Converted&>(object).model.get() : nullptr;
+}
+
 void prepare_program() {
   LoweringRegistry::builtin();
   JaxClasses::get();

@@ -1,5 +1,6 @@
 """Programs of Core ML; sardonyx.coreml is what people use."""
 
+from collections.abc import Sequence
 
 
 class ArrayView:
@@ -129,6 +130,8 @@ def rename_repeated(arg: dict, /) -> object: ...
 def convert_onnx_file(arg0: str, arg1: str, arg2: dict, /) -> dict: ...
 
 def convert_onnx_bytes(arg0: bytes, arg1: str, arg2: str, arg3: dict, /) -> dict: ...
+
+def convert_functions(arg0: Sequence[tuple[str, object]], arg1: str, arg2: dict, /) -> list: ...
 
 def specification_version(arg: str, /) -> int:
     """That of a deployment target: 9 is iOS 18."""

@@ -224,7 +224,7 @@ void Context::check_images() const {
 // Core ML's images are [1, channels, height, width], whatever the order of the model's axes.
 void Context::add_image(const Port& port, const Type& type, const CoremlImage& image) {
   const int64_t channels = image.color == "gray" ? 1 : 3;
-  const bool four = type.rank() == 4 && type.is_static() && type.dim(0).is(1);
+  const bool four = type.rank() == 4 && type.dim(0).is(1);
   const bool last = four && !type.dim(1).is(channels) && type.dim(3).is(channels);
   if (!four || (!last && !type.dim(1).is(channels)) || type.dtype() == DType::kBool) {
     throw Error(ErrorCode::kInvalidArgument,

@@ -1,0 +1,431 @@
+"""What packages say of themselves: class labels, enumerated shapes, several functions, metadata. coremltools reads them back."""
+
+import inspect
+
+import coremltools as ct
+import numpy as np
+import pytest
+import sardonyx
+from command import sardonyx as run_command
+from onnx import TensorProto as T
+from sardonyx import coreml
+from test_to_coreml import WEIGHTS, Builder, check_types, cnn, mlp, normal, run_onnx, spec_of
+
+LABELS = ["cat", "dog", "emu", "fox", "gnu"]
+
+
+def classifier(tmp_path, labels=LABELS, **options):
+    path = tmp_path / "out.mlpackage"
+    options = {"input_shapes": {"x": (1, 11)}, "compute_precision": "fp32", "class_labels": labels} | options
+    return coreml.from_onnx(mlp(), path, **options), path
+
+
+@pytest.mark.parametrize("labels", [LABELS, [3, 5, -7, 11, 13], "file"])
+def test_class_labels(tmp_path, labels):
+    if labels == "file":
+        (tmp_path / "labels.txt").write_text("cat\r\ndög\nemu\nfox\ngnu\n", encoding="utf-8")
+        labels = tmp_path / "labels.txt"
+        expected = ["cat", "dög", *LABELS[2:]]
+    else:
+        expected = labels
+    program, path = classifier(tmp_path, labels)
+    description = check_types(path).description
+    assert (description.predictedFeatureName, description.predictedProbabilitiesName) == (
+        "classLabel",
+        "classLabel_probs",
+    )
+    label, probabilities = description.output
+    kind = "int64" if isinstance(expected[0], int) else "string"
+    assert (label.name, label.type.WhichOneof("Type")) == ("classLabel", f"{kind}Type")
+    assert probabilities.type.dictionaryType.WhichOneof("KeyType") == f"{kind}KeyType"
+    assert program.op_counts()["classify"] == 1
+    one = normal("x", (1, 11), 1)
+    wanted = run_onnx(mlp(), one)["y"][0]
+    found = program.run(one)
+    assert found["classLabel"] == expected[int(wanted.argmax())]
+    assert list(found["classLabel_probs"]) == expected
+    np.testing.assert_allclose(list(found["classLabel_probs"].values()), wanted, atol=1e-6)
+
+
+def test_a_classifier_is_what_coremltools_makes(tmp_path):
+    """The same program by hand: the description and the op differ in nothing."""
+    from coremltools.converters.mil import Builder as mb
+
+    @mb.program([mb.TensorSpec((1, 5))], opset_version=ct.target.iOS17)
+    def program(x):
+        return mb.softmax(x=x, axis=-1, name="y")
+
+    model = ct.convert(
+        program,
+        minimum_deployment_target=ct.target.iOS17,
+        compute_precision=ct.precision.FLOAT32,
+        classifier_config=ct.ClassifierConfig(LABELS),
+        skip_model_load=True,
+    )
+    b = Builder()
+    source = b.model(y=b.op("Softmax", b.input("x", [1, 5]), axis=-1))
+    path = tmp_path / "out.mlpackage"
+    coreml.from_onnx(source, path, compute_precision="fp32", class_labels=LABELS)
+    theirs, ours = model.get_spec(), check_types(path)
+
+    def of(spec):
+        description = type(spec.description).FromString(spec.description.SerializeToString())
+        description.ClearField("metadata")
+        block = spec.mlProgram.functions["main"].block_specializations["CoreML7"]
+        classify = block.operations[-1]
+        (labels,) = classify.inputs["classes"].arguments
+        value = labels.value if labels.WhichOneof("binding") == "value" else None
+        if value is None:
+            (const,) = (op for op in block.operations if op.outputs and op.outputs[0].name == labels.name)
+            value = const.attributes["val"]
+        return description, list(block.outputs), classify.type, [o.type for o in classify.outputs], value.immediateValue
+
+    assert of(ours) == of(theirs)
+
+
+def test_labels_of_half_precision_results_are_single_precision(tmp_path):
+    program, path = classifier(tmp_path, compute_precision="fp16")
+    check_types(path)
+    one = normal("x", (1, 11), 1)
+    wanted = run_onnx(mlp(), one)["y"][0]
+    assert program.run(one)["classLabel"] == LABELS[int(wanted.argmax())]
+
+
+def two_heads(n=5):
+    b = Builder()
+    x = b.input("x", [1, n])
+    return b.model(first=b.op("Softmax", x), second=b.op("Sigmoid", x))
+
+
+def test_the_classified_result_may_be_named(tmp_path):
+    path = tmp_path / "out.mlpackage"
+    program = coreml.from_onnx(
+        two_heads(), path, class_labels=LABELS, predicted_feature_name="animal", predicted_probabilities_output="second"
+    )
+    description = check_types(path).description
+    assert [f.name for f in description.output] == ["animal", "animal_probs", "first"]
+    found = program.run({"x": np.array([[1, 2, 7, 3, 4]], np.float32)})
+    assert found["animal"] == "emu" and found["first"].shape == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"class_labels": LABELS[:4]}, "there are 4 class labels, and no result of floats has as many elements"),
+        ({"class_labels": LABELS}, "2 results have one element for each of the 5 class labels"),
+        ({"class_labels": LABELS, "predicted_probabilities_output": "third"}, "no result 'third' to classify"),
+        (
+            {"class_labels": LABELS[:3], "predicted_probabilities_output": "first"},
+            r"'first' is f32\[1,5\], and there are 3",
+        ),
+        (
+            {"class_labels": LABELS, "predicted_feature_name": "x", "predicted_probabilities_output": "first"},
+            "input or result 'x'",
+        ),
+        (
+            {"class_labels": LABELS, "predicted_feature_name": "a b", "predicted_probabilities_output": "first"},
+            "not a name",
+        ),
+        ({"class_labels": []}, "the list of class labels is empty"),
+        ({"class_labels": [1, "a"]}, "class_labels are strings, or numbers"),
+        ({"class_labels": [True] * 5}, "class_labels are strings, or numbers"),
+        ({"class_labels": [2**63] * 5}, "numbers of 64 bits"),
+        ({"class_labels": 5}, "class_labels are strings, or numbers"),
+        ({"class_labels": "no_such_file"}, "no_such_file"),
+        ({"predicted_feature_name": "a"}, "need class_labels"),
+    ],
+)
+def test_impossible_labels(tmp_path, options, message):
+    with pytest.raises((sardonyx.Error, TypeError), match=message):
+        coreml.from_onnx(two_heads(), tmp_path / "out.mlpackage", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("content", "message"), [(b"", "lists no class labels"), (b"caf\xe9\n", "is not UTF-8")])
+def test_impossible_files_of_labels(tmp_path, content, message):
+    (tmp_path / "labels").write_bytes(content)
+    with pytest.raises(sardonyx.Error, match=message):
+        coreml.from_onnx(mlp(), tmp_path / "out.mlpackage", class_labels=tmp_path / "labels")
+    assert [p.name for p in tmp_path.iterdir()] == ["labels"]
+
+
+def of_open_size():
+    b = Builder()
+    x = b.input("x", ["N", 3, "H", "W"])
+    y = b.op("Relu", b.op("Conv", x, b.weight(5, 3, 3, 3), pads=[1, 1, 1, 1]))
+    return b.model(y=b.op("GlobalAveragePool", y))
+
+
+SHAPES = [(1, 3, 7, 11), (1, 3, 13, 17), (1, 3, 19, 7)]
+
+
+def test_enumerated_shapes(tmp_path):
+    path = tmp_path / "out.mlpackage"
+    program = coreml.from_onnx(of_open_size(), path, enumerated_shapes={"x": SHAPES}, compute_precision="fp32")
+    (feature,) = check_types(path).description.input
+    array = feature.type.multiArrayType
+    assert tuple(array.shape) == SHAPES[0]
+    assert [tuple(s.shape) for s in array.enumeratedShapes.shapes] == SHAPES
+    for shape in SHAPES:
+        one = normal("x", shape, shape[2])
+        np.testing.assert_allclose(program.run(one)["y"], run_onnx(of_open_size(), one)["y"], atol=1e-5)
+
+
+def pair(first, second):
+    b = Builder()
+    x, y = b.input("x", first), b.input("y", second)
+    return b.model(z=b.op("Add", x, y))
+
+
+def test_enumerated_shapes_of_several_inputs_follow_from_the_names(tmp_path):
+    path = tmp_path / "out.mlpackage"
+    shapes = {"x": [(5, 3), (7, 3), (11, 3)]}
+    model = pair(["T", 3], ["T", 1])
+    program = coreml.from_onnx(
+        model, path, enumerated_shapes=shapes, minimum_deployment_target="iOS18", compute_precision="fp32"
+    )
+    x, y = (f.type.multiArrayType for f in check_types(path).description.input)
+    assert [tuple(s.shape) for s in x.enumeratedShapes.shapes] == shapes["x"]
+    assert [tuple(s.shape) for s in y.enumeratedShapes.shapes] == [(5, 1), (7, 1), (11, 1)]
+    one = normal("x", (7, 3), 1) | normal("y", (7, 1), 2)
+    np.testing.assert_allclose(program.run(one)["z"], one["x"] + one["y"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("enumerated", [False, True])
+def test_images_of_several_sizes(tmp_path, enumerated):
+    b = Builder()
+    model, path = b.model(y=b.op("Sin", b.input("x", [1, 3, "H", "W"]))), tmp_path / "out.mlpackage"
+    how = {"enumerated_shapes": {"x": SHAPES}} if enumerated else {"sizes": ["H <= 37", "W >= 5", "W <= 41"]}
+    program = coreml.from_onnx(model, path, image_inputs={"x": "rgb"}, compute_precision="fp32", **how)
+    (feature,) = check_types(path).description.input
+    image = feature.type.imageType
+    if enumerated:
+        assert [(s.height, s.width) for s in image.enumeratedSizes.sizes] == [s[2:] for s in SHAPES]
+        assert (image.height, image.width) == SHAPES[0][2:]
+    else:
+        height, width = image.imageSizeRange.heightRange, image.imageSizeRange.widthRange
+        assert [(r.lowerBound, r.upperBound) for r in (height, width)] == [(1, 37), (5, 41)]
+    pixels = np.random.default_rng(3).integers(0, 256, SHAPES[1]).astype(np.float32)
+    np.testing.assert_allclose(program.run({"x": pixels})["y"], np.sin(pixels), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (of_open_size, {"y": SHAPES}, "shapes for 'y', which is not an input"),
+        (of_open_size, {"x": SHAPES[:1]}, "has 1 enumerated shape"),
+        (
+            of_open_size,
+            {"x": [(1, 3, 7), (1, 3, 11)]},
+            r"the shape \(1, 3, 7\) of the input 'x' has 3 axes, expected 4",
+        ),
+        (of_open_size, {"x": [(1, 3, 7, 7), (1, 5, 7, 7)]}, "axis 1 of the input 'x' is 3, and its enumerated shapes"),
+        (of_open_size, {"x": [(1, 3, 7, 7), (1, 3, 0, 7)]}, "has a size below 1"),
+        (of_open_size, {"x": [SHAPES[0], SHAPES[0]]}, r"shape \(1, 3, 7, 11\) is listed twice"),
+        (of_open_size, {"x": [(1, 3, 7.5, 7)]}, "a list of shapes of whole numbers"),
+        (of_open_size, {"x": 5}, "a list of shapes of whole numbers"),
+        (of_open_size, 5, "a mapping of inputs to lists of shapes"),
+        (lambda: pair(["T", "T"], [1]), {"x": [(3, 5), (7, 7)]}, "the size 'T' would be both 3 and 5"),
+        (
+            lambda: pair(["T", 3], ["T", 1]),
+            {"x": [(5, 3), (7, 3)]},
+            "2 inputs have enumerated shapes, and before iOS18",
+        ),
+        (lambda: pair(["T", 3], ["S", 1]), {"x": [(5, 3), (7, 3)]}, "no enumerated shape says what its size S is"),
+        (
+            lambda: pair(["T", 3], ["S", 1]),
+            {"x": [(5, 3), (7, 3)], "y": [(1, 1)] * 3},
+            "has 2 enumerated shapes and 'y' has 3",
+        ),
+    ],
+)
+def test_impossible_enumerated_shapes(tmp_path, model, options, message):
+    with pytest.raises((sardonyx.Error, TypeError), match=message):
+        coreml.from_onnx(model(), tmp_path / "out.mlpackage", enumerated_shapes=options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_enumerated_shapes_beyond_a_stated_bound(tmp_path):
+    with pytest.raises(sardonyx.Error, match="gives 'H' the size 19"):
+        coreml.from_onnx(of_open_size(), tmp_path / "o.mlpackage", enumerated_shapes={"x": SHAPES}, sizes=["H <= 17"])
+
+
+def step(length, width=31, rows=67):
+    """The same weights, for sequences of different lengths."""
+    b = Builder()
+    ids = b.input("ids", [1, length], T.INT64)
+    x = b.op("Gather", b.weight(rows, width), ids)
+    return b.model(logits=b.op("MatMul", b.op("Tanh", x), b.weight(width, rows)))
+
+
+def test_functions_share_weights(tmp_path):
+    path = tmp_path / "both.mlpackage"
+    models = {"prefill": step("T"), "decode": step(1)}
+    program = coreml.from_onnx(
+        functions=models,
+        output_path=path,
+        sizes=["T <= 59"],
+        minimum_deployment_target="iOS18",
+        compute_precision="fp32",
+        author="A",
+    )
+    spec = spec_of(path)
+    functions = spec.description.functions
+    assert [f.name for f in functions] == ["prefill", "decode"] and spec.description.defaultFunctionName == "prefill"
+    assert spec.description.metadata.author == "A" and not spec.description.input
+    ranges = functions[0].input[0].type.multiArrayType.shapeRange.sizeRanges
+    assert [(r.lowerBound, r.upperBound) for r in ranges] == [(1, 1), (1, 59)]
+    assert list(functions[1].input[0].type.multiArrayType.shape) == [1, 1]
+    assert set(spec.mlProgram.functions) == {"prefill", "decode"}
+    coreml.from_onnx(step(1), tmp_path / "one.mlpackage", minimum_deployment_target="iOS18", compute_precision="fp32")
+    assert (path / WEIGHTS).stat().st_size == (tmp_path / "one.mlpackage" / WEIGHTS).stat().st_size
+    for name, length in (("prefill", 7), ("decode", 1)):
+        ids = np.random.default_rng(length).integers(0, 67, (1, length))
+        found = program.run({"ids": ids.astype(np.int32)}, function=name)["logits"]
+        np.testing.assert_allclose(found, run_onnx(models[name], {"ids": ids})["logits"], atol=1e-5)
+
+
+def test_functions_are_what_coremltools_reads(tmp_path):
+    """coremltools joins packages itself; both results have the same functions."""
+    for name, length in (("a", 5), ("b", 7)):
+        coreml.from_onnx(
+            step(length), tmp_path / f"{name}.mlpackage", minimum_deployment_target="iOS18", compute_precision="fp32"
+        )
+    joined = ct.utils.MultiFunctionDescriptor()
+    for name in ("a", "b"):
+        joined.add_function(str(tmp_path / f"{name}.mlpackage"), src_function_name="main", target_function_name=name)
+    joined.default_function_name = "a"
+    ct.utils.save_multifunction(joined, str(tmp_path / "theirs.mlpackage"))
+    ours = tmp_path / "ours.mlpackage"
+    coreml.from_onnx(
+        functions={"a": step(5), "b": step(7)},
+        output_path=ours,
+        minimum_deployment_target="iOS18",
+        compute_precision="fp32",
+    )
+
+    def described(path):
+        description = spec_of(path).description
+        return description.defaultFunctionName, sorted(
+            f.SerializeToString(deterministic=True) for f in description.functions
+        )
+
+    assert described(ours) == described(tmp_path / "theirs.mlpackage")
+
+
+def test_jax_functions_with_a_common_state(tmp_path):
+    jnp = pytest.importorskip("jax.numpy")
+
+    def push(x, total):
+        return x.sum(0), total + x.sum(0)
+
+    program = sardonyx.to_coreml(
+        functions={"many": (push, [(5, 3), (3,)]), "one": (push, [(1, 3), (3,)])},
+        states={"total": 1},
+        output_path=tmp_path / "both.mlpackage",
+        minimum_deployment_target="iOS18",
+        compute_precision="fp32",
+    )
+    description = spec_of(tmp_path / "both.mlpackage").description
+    assert [[s.name for s in f.state] for f in description.functions] == [["total"], ["total"]]
+    kept = program.make_state()
+    program.run({"x": np.ones((5, 3), np.float32)}, state=kept)
+    program.run({"x": np.ones((1, 3), np.float32)}, state=kept, function="one")
+    np.testing.assert_array_equal(kept["total"], np.full(3, 6, np.float16))
+    assert jnp is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"minimum_deployment_target": "iOS17"}, "several functions need iOS18"),
+        ({"functions": {}}, "needs at least one"),
+        ({"functions": {"a b": step(3)}}, "'a b' is not a name for a function"),
+        ({"functions": [("a", 1)]}, "functions are a mapping of names to models"),
+        ({"model": step(3)}, "a model, or functions, and not both"),
+        ({"class_labels": ["a"]}, "cannot have class labels"),
+        ({"states": {"cache": "logits"}}, "no function has an input 'cache' and a result 'logits'"),
+        ({"sizes": ["T <= 7"]}, "no function has the sizes of 'T <= 7'"),
+        ({"image_inputs": {"x": "rgb"}}, "no function has an input 'x', which is to be an image"),
+        (
+            {"enumerated_shapes": {"x": [(1,), (2,)]}},
+            "no function has an input 'x', which is to be of enumerated shapes",
+        ),
+    ],
+)
+def test_impossible_functions(tmp_path, options, message):
+    given = {"functions": {"a": step(5), "b": step(7)}, "minimum_deployment_target": "iOS18"} | options
+    with pytest.raises((sardonyx.Error, TypeError), match=message):
+        coreml.from_onnx(output_path=tmp_path / "o.mlpackage", **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_in_a_function_names_it(tmp_path):
+    b = Builder()
+    bad = b.model(y=b.op("Det", b.input("x", [3, 3])))
+    with pytest.raises(sardonyx.Error, match="in the function 'bad'"):
+        coreml.from_onnx(
+            functions={"good": step(3), "bad": bad},
+            output_path=tmp_path / "o.mlpackage",
+            minimum_deployment_target="iOS18",
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_metadata_says_where_a_model_comes_from(tmp_path):
+    model = mlp()
+    model.producer_name, model.producer_version = "maker", "2.7"
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    coreml.from_onnx(tmp_path / "net.onnx", tmp_path / "o.mlpackage", user_defined_metadata={"key": "value"})
+    loaded = ct.models.MLModel(str(tmp_path / "o.mlpackage"), skip_model_load=True)
+    found = {k.removeprefix("com.github.sardonyx."): v for k, v in loaded.user_defined_metadata.items()}
+    assert found == {
+        "key": "value",
+        "source": "maker==2.7",
+        "source_dialect": "ONNX opset 17",
+        "source_file": "net.onnx",
+        "version": sardonyx.__version__,
+    }
+
+
+def test_metadata_has_the_line_of_a_jax_function(tmp_path):
+    jax = pytest.importorskip("jax")
+
+    def net(x):
+        return jax.numpy.tanh(x)
+
+    path = tmp_path / "o.mlpackage"
+    sardonyx.to_coreml(net, [(2, 3)], output_path=path, author="A", license="L", version="3", short_description="D")
+    loaded = ct.models.MLModel(str(path), skip_model_load=True)
+    assert (loaded.author, loaded.license, loaded.version, loaded.short_description) == ("A", "L", "3", "D")
+    found = loaded.user_defined_metadata
+    assert found["com.github.sardonyx.source"] == f"jax=={jax.__version__}"
+    assert found["com.github.sardonyx.source_dialect"] == "JAX"
+    assert found["com.github.sardonyx.source_file"] == "test_to_coreml_interface.py"
+    assert found["com.github.sardonyx.source_line"] == str(inspect.getsourcelines(net)[1])
+
+
+def test_the_command(tmp_path):
+    for name, model in (("net", cnn()), ("prefill", step("T")), ("decode", step(1))):
+        (tmp_path / f"{name}.onnx").write_bytes(model.SerializeToString())
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS))
+    shapes = ["--enumerated-shape", "image:1,3,19,23", "--enumerated-shape", "image:2,3,19,23"]
+    run_command("convert", tmp_path / "net.onnx", "-o", tmp_path / "a.mlpackage", *shapes)
+    (feature,) = spec_of(tmp_path / "a.mlpackage").description.input
+    assert [s.shape[0] for s in feature.type.multiArrayType.enumeratedShapes.shapes] == [1, 2]
+    labels = ["--class-labels", tmp_path / "labels.txt", "--input-shape", "image:1,3,19,23"]
+    run_command("convert", tmp_path / "net.onnx", "-o", tmp_path / "b.mlpackage", *labels)
+    assert spec_of(tmp_path / "b.mlpackage").description.predictedFeatureName == "classLabel"
+    functions = [f"--function={name}={tmp_path / name}.onnx" for name in ("prefill", "decode")]
+    run_command("convert", *functions, "-o", tmp_path / "c.mlpackage", "--target", "iOS18")
+    assert [f.name for f in spec_of(tmp_path / "c.mlpackage").description.functions] == ["prefill", "decode"]
+    for wrong, message in (
+        ([tmp_path / "net.onnx", *functions], "expected a model, or models as functions"),
+        ([], "expected a model, or models as functions"),
+        ([tmp_path / "net.onnx", "--enumerated-shape", "image:1,a"], "is not the shape of an input"),
+        (["--function", "prefill"], "expected a function as name=model.onnx"),
+        ([functions[0], functions[0], "--target", "iOS18"], "two functions are called 'prefill'"),
+    ):
+        done = run_command("convert", *wrong, "-o", tmp_path / "d.mlpackage", ok=False)
+        assert done.returncode != 0 and message in done.stderr
+        assert not (tmp_path / "d.mlpackage").exists()
