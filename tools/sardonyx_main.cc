@@ -464,6 +464,9 @@ class CommandLine {
     command->add_option("--compute-precision", text_, "Of packages (default: fp16)")->check(CLI::IsMember({"fp16", "fp32"}));
     command->add_option("--state", text_, "Of packages: an input that becomes a state")->type_name("INPUT=RESULT");
     command->add_option("--image-input", text_, "Of packages: an input that takes images")->type_name("NAME:COLORS");
+    command->add_option("--enumerated-shape", text_, "Of packages: one of the shapes that an input takes")
+        ->type_name("NAME:1,3,224,224");
+    command->add_option("--class-labels", text_, "Of packages: a file with the label of one class a line")->type_name("FILE");
     command->add_option("--functions", text_, "auto: repeated parts become functions, too")
         ->check(CLI::IsMember({"decorated", "auto"}));
     command->add_option("--name", text_, "Name of the graph (default: the function's)");
