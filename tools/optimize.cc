@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "jobs.h"
 #include "output.h"
+#include "savings.h"
 #include "say.h"
 #include "support/progress.h"
 
@@ -84,7 +85,7 @@ std::string change(double before, double after) {
   return fmt::format("  {:+.1f} %", 100 * (after - before) / before);
 }
 
-void print_report(const std::string& in, const std::string& out, const OptimizeReport& r) {
+void print_report(const std::string& in, const std::string& out, const OptimizeReport& r, bool is_verbose) {
   say("{} -> {}\n", in, out);
   const auto line = [](std::string_view what, const std::string& before, const std::string& after, const std::string& by) {
     say("  {:<12} {:>12} {:>12}{}\n", what, before, after, by);
@@ -96,6 +97,10 @@ void print_report(const std::string& in, const std::string& out, const OptimizeR
        change(static_cast<double>(r.before.parameters), static_cast<double>(r.after.parameters)));
   line("file", human_bytes(r.file_before), human_bytes(r.file_after),
        change(static_cast<double>(r.file_before), static_cast<double>(r.file_after)));
+  if (r.savings && r.savings->before.at_flops && r.savings->after.at_flops) {
+    const double before = *r.savings->before.at_flops, after = *r.savings->after.at_flops;
+    line("FLOP", short_count(before), short_count(after), change(before, after));
+  }
   std::set<std::string> names;
   for (const auto& [op, count] : r.before.ops) names.insert(op);
   for (const auto& [op, count] : r.after.ops) names.insert(op);
@@ -113,6 +118,8 @@ void print_report(const std::string& in, const std::string& out, const OptimizeR
     }
   }
   if (same > 0) say("  {} operator{} as before\n", same, same == 1 ? "" : "s");
+  constexpr size_t kFewRows = 12;
+  if (r.savings) print_savings(r, is_verbose ? SIZE_MAX : kFewRows);
   if (r.passes.evaluations > 0) say("  {} evaluations before and after compared\n", r.passes.evaluations);
   if (r.largest_error) say("  largest error {:.3g}{}{}\n", *r.largest_error, r.largest_at.empty() ? "" : ": ", r.largest_at);
   say("  {:.3f} s: {:.3f} reading, {:.3f} optimizing, {:.3f} writing\n", r.read_seconds + r.optimize_seconds + r.write_seconds,
@@ -169,6 +176,7 @@ ordered_json json_of(std::string_view command, const Job& job, const std::string
     ordered_json counted = ordered_json::object();
     for (const auto& [what, times] : p.counts) counted[what] = times;
     one["counts"] = counted;
+    if (r.savings) one["saved"] = tools::json_of(r.savings->by_pass[i]);
     if (i < r.changes.size()) {
       one["ops"] = r.changes[i].ops;
       one["at"] = ordered_json::array();
@@ -182,8 +190,26 @@ ordered_json json_of(std::string_view command, const Job& job, const std::string
   j["output"] = output.empty() ? ordered_json() : ordered_json(output);
   j["before"] = counts(r.before, r.file_before);
   j["after"] = counts(r.after, r.file_after);
+  if (r.savings) {
+    const auto add_flops = [](ordered_json& to, const ordered_json& counted) {
+      to["flops"] = counted["flops"];
+      to["flops_at"] = counted["flops_at"];
+    };
+    add_flops(j["before"], tools::json_of(r.savings->before));
+    add_flops(j["after"], tools::json_of(r.savings->after));
+  }
   j["seconds"] = {{"read", r.read_seconds}, {"optimize", r.optimize_seconds}, {"write", r.write_seconds}};
   j["passes"] = passes;
+  if (r.savings) {
+    ordered_json beside = ordered_json::array();
+    for (const auto& [what, saved] : r.savings->beside) {
+      beside.push_back(tools::json_of(saved));
+      beside.back()["what"] = what;
+    }
+    j["saved_beside"] = beside;
+    j["at"] = r.savings->at;
+    j["nodes_without_cost"] = {{"before", r.savings->unknown_before}, {"after", r.savings->unknown_after}};
+  }
   j["evaluations"] = r.passes.evaluations;
   if (r.largest_error) j["largest_error"] = *r.largest_error;
   if (!r.largest_at.empty()) j["largest_error_at"] = r.largest_at;
@@ -239,7 +265,7 @@ int run(const std::vector<Job>& jobs, const OptimizeArgs& args, Progress& progre
       failed |= r.passes.failed();
       const std::string out = args.dry_run ? std::string() : is_standard_output(job.out.string()) ? "-" : job.out.string();
       if (args.json) all.push_back(json_of(args.command, {in, job.out, {}}, out, r));
-      if (!args.json && !args.quiet) print_report(in, out.empty() ? "(dry run: nothing is written)" : out, r);
+      if (!args.json && !args.quiet) print_report(in, out.empty() ? "(dry run: nothing is written)" : out, r, args.verbose);
       if (!args.json && args.verbose) print_passes(r);
       if (!args.json && args.changes) print_changes(r);
     } catch (const Error& e) {
@@ -274,6 +300,7 @@ OptimizeOptions options_of(const OptimizeArgs& args, DialectId dialect) {
           .declare_types = args.declare_types,
           .keep_names = args.keep_names,
           .hint = !mil && own.passes == "onnx" && !args.quiet && args.verify == "off",
+          .count_savings = args.json || !args.quiet,
           .log_changes = mil && (args.changes || args.json),
           .link_weights = args.link_weights};
 }
@@ -312,7 +339,7 @@ std::vector<std::string> all_opened(const std::vector<std::string>& inputs) {
 
 OptimizeOptions optimize_options(const std::string& passes, DialectId dialect) {
   OptimizeOptions options = options_of({.passes = passes}, dialect);
-  options.hint = false;
+  options.hint = options.count_savings = false;
   return options;
 }
 

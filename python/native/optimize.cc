@@ -33,6 +33,7 @@ OptimizeOptions options_of(const nb::dict& d) {
   o.opset = nb::cast<int>(d["opset"]);
   o.keep_names = nb::cast<bool>(d["keep_names"]);
   o.link_weights = nb::cast<bool>(d["link_weights"]);
+  o.count_savings = nb::cast<bool>(d["count_savings"]);
   o.input_shapes = nb::cast<std::vector<std::string>>(d["input_shapes"]);
   o.inputs = nb::cast<std::vector<std::string>>(d["inputs"]);
   o.outputs = nb::cast<std::vector<std::string>>(d["outputs"]);
@@ -53,10 +54,32 @@ nb::dict dict_of(const ModelCounts& c, uint64_t file_bytes) {
   return d;
 }
 
+nb::dict dict_of(const Saved& s) {
+  nb::dict d;
+  d["nodes"] = s.nodes;
+  d["tensor_bytes"] = s.bytes;
+  d["flops"] = s.flops.empty() ? nb::object(nb::none()) : nb::object(nb::str(s.flops.c_str()));
+  d["flops_at"] = s.at_flops ? nb::object(nb::float_(*s.at_flops)) : nb::object(nb::none());
+  return d;
+}
+
 nb::dict dict_of(const OptimizeReport& r) {
   nb::dict d;
-  d["before"] = dict_of(r.before, r.file_before);
-  d["after"] = dict_of(r.after, r.file_after);
+  nb::dict before = dict_of(r.before, r.file_before), after = dict_of(r.after, r.file_after);
+  if (r.savings) {
+    const auto add_flops = [](nb::dict& to, const nb::dict& counted) {
+      to["flops"] = counted["flops"];
+      to["flops_at"] = counted["flops_at"];
+    };
+    add_flops(before, dict_of(r.savings->before));
+    add_flops(after, dict_of(r.savings->after));
+    nb::dict beside;
+    for (const auto& [what, saved] : r.savings->beside) beside[what.c_str()] = dict_of(saved);
+    d["saved_beside"] = beside;
+    d["at"] = r.savings->at;
+  }
+  d["before"] = before;
+  d["after"] = after;
   nb::list passes;
   for (size_t i = 0; i < r.passes.passes.size(); ++i) {
     const PassReport& p = r.passes.passes[i];
@@ -66,6 +89,7 @@ nb::dict dict_of(const OptimizeReport& r) {
     one["seconds"] = p.seconds;
     one["counts"] = std::map<std::string, size_t>(p.counts.begin(), p.counts.end());
     one["error"] = p.error;
+    if (r.savings) one["saved"] = dict_of(r.savings->by_pass[i]);
     if (i < r.changes.size()) {
       one["ops"] = r.changes[i].ops;
       nb::list at;

@@ -31,6 +31,7 @@ def optimize(
     verify: Literal["off", "model", "pass"] = "off",
     rtol: float | None = None,
     atol: float | None = None,
+    count_savings: bool = False,
 ) -> Any:
     """Make an ONNX model smaller and faster, with the same results.
 
@@ -59,6 +60,8 @@ def optimize(
             each rewrite; one that would change results is undone, its rule is disabled, and `faults` in the
             report names it, and the whole is compared as well.
         rtol, atol: For `verify`: compare floats by |a - b| <= atol + rtol |a| instead.
+        count_savings: Count what each pass saved (nodes, bytes of constants, arithmetic), for the report. Costs about a
+            tenth of the time.
 
     Returns:
         `output_path` if given; otherwise the same type as `model` (an `onnx.ModelProto` for a path, a file or
@@ -84,6 +87,7 @@ def optimize(
         verify=verify,
         rtol=rtol,
         atol=atol,
+        count_savings=count_savings,
     )
     if isinstance(model, str | os.PathLike):
         return _optimize_path(os.fspath(model), output_path, wanted)
@@ -186,7 +190,9 @@ def _request(**given) -> dict[str, Any]:
         "fold_budget": 0,
         "verify": "off",
     }
-    request |= dict.fromkeys(("prune_inputs", "keep_names", "allow_empty", "inline", "strict", "link_weights"), False)
+    request |= dict.fromkeys(
+        ("prune_inputs", "keep_names", "allow_empty", "inline", "strict", "link_weights", "count_savings"), False
+    )
     assert given.keys() <= request.keys()
     return request | given
 
@@ -223,6 +229,9 @@ def _remember(name, numbers, path):
             ops=after["ops"],
             path=path,
             before=numbers["before"],
+            after=after,
+            saved_beside=numbers.get("saved_beside", {}),
+            at=numbers.get("at", ""),
             passes=numbers["passes"],
             faults=numbers["faults"],
             evaluations=numbers["evaluations"],

@@ -45,8 +45,14 @@ class Report:
     data_sizes: dict[str, str] = field(default_factory=dict)  # sizes that depend on data, by symbol: their origin
     ops: dict[str, int] = field(default_factory=dict)  # nodes by operator
     path: str | None = None
-    before: dict | None = None  # of an optimization: "nodes", "ops", "parameters", "tensor_bytes", "file_bytes"
-    passes: list[dict] = field(default_factory=list)  # "name", "changed", "seconds", "counts", "error" of each
+    # Of an optimization: "nodes", "ops", "parameters", "tensor_bytes", "file_bytes"; with count_savings= "flops", "flops_at" too.
+    before: dict | None = None
+    after: dict | None = None
+    # "name", "changed", "seconds", "counts", "error" of each; with count_savings= "saved" too: "nodes", "tensor_bytes",
+    # "flops" (an expression in the named sizes), "flops_at" (its value where these have the values of `at`).
+    passes: list[dict] = field(default_factory=list)
+    saved_beside: dict[str, dict] = field(default_factory=dict)  # the same of what no pass did
+    at: str = ""  # "B=1"
     faults: list[str] = field(default_factory=list)  # differences that verify= found
     largest_error: float | None = None  # |before - after| over the floats that verify= compared
     evaluations: int = 0  # how many runs before and after verify= compared
@@ -54,7 +60,14 @@ class Report:
     shadow: "Shadow | None" = None  # of to_onnx(shadow=): how another exporter's model compares
 
     def _repr_html_(self) -> str:
-        return preformatted(self.table)
+        return preformatted(self.table) + chart(self)
+
+    @property
+    def savings(self) -> list[tuple[str, dict]]:
+        """What saved something, in order: passes, then what no pass did. Empty without count_savings=."""
+        rows = [(p["name"], p["saved"]) for p in self.passes if "saved" in p]
+        rows += self.saved_beside.items()
+        return [(name, s) for name, s in rows if s["nodes"] or s["tensor_bytes"] or s["flops"] != "0"]
 
     @property
     def table(self) -> str:
@@ -70,10 +83,56 @@ class Report:
             lines.append(f"  {self.bytes:,} bytes" + (f" in {self.path}" if self.path else ""))
         if self.shadow is not None:
             lines.append(f"  {self.shadow}")
+        if self.savings:
+            width = max(len("saved by"), *(len(name) for name, _ in self.savings))
+            at = f" at {self.at}" if self.at else ""
+            lines.append(f"  {'saved by':<{width}} {'nodes':>8} {'constants':>12} {'FLOP':>12}{at}")
+        for name, s in self.savings:
+            cells = [_short(s["nodes"]), _short(s["tensor_bytes"], "B"), _flops(s)]
+            lines.append(f"  {name:<{width}} {cells[0]:>8} {cells[1]:>12} {cells[2]:>12}")
         return "\n".join(lines)
 
     def __str__(self) -> str:
         return self.table
+
+
+def _short(n: float, unit: str = "") -> str:
+    """The number with three digits: "-", "12", "-1.43 MB"."""
+    prefix, size = "", abs(n)
+    for larger in "kMGTP":
+        if size < 1000:
+            break
+        size, prefix = size / 1000, larger
+    digits = f"{size:.3g}" if prefix else f"{size:.0f}"
+    return f"{'-' if n < 0 else ''}{digits} {prefix}{unit}".rstrip() if n else "-"
+
+
+def _flops(saved: dict) -> str:
+    return _short(saved["flops_at"]) if saved["flops_at"] is not None else saved["flops"] or "?"
+
+
+def chart(report: Report) -> str:
+    """What each pass saved, as a drawing (SVG): a bar for its nodes, then its bytes and FLOPs. Empty where nothing was counted."""
+    rows = report.savings
+    if not rows:
+        return ""
+    high, left, wide = 20, 270, 220
+    scale = wide / max(1, *(abs(s["nodes"]) for _, s in rows))
+    cell = '<text x="{}" y="{}" text-anchor="{}">{}</text>'
+    heads = [(left - 8, "end", "saved by"), (left, "start", "nodes"), (left + wide + 150, "end", "constants")]
+    heads.append((left + wide + 250, "end", f"FLOP at {report.at}" if report.at else "FLOP"))
+    lines = [cell.format(x, 14, anchor, html.escape(text)) for x, anchor, text in heads]
+    for i, (name, s) in enumerate(rows):
+        top = high * (i + 1)
+        length = max(1, abs(s["nodes"]) * scale) if s["nodes"] else 0
+        color = "#59a14f" if s["nodes"] > 0 else "#e15759"
+        lines.append(f'<rect x="{left}" y="{top + 4}" width="{length:.1f}" height="{high - 7}" fill="{color}"/>')
+        cells = [(left - 8, "end", name), (left + length + 6, "start", _short(s["nodes"]))]
+        cells += [(left + wide + 150, "end", _short(s["tensor_bytes"], "B")), (left + wide + 250, "end", _flops(s))]
+        lines += [cell.format(f"{x:.1f}", top + 15, anchor, html.escape(text)) for x, anchor, text in cells]
+    size = f'width="{left + wide + 270}" height="{high * (len(rows) + 1) + 6}"'
+    style = "font:12px system-ui,sans-serif;fill:currentColor"
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} style="{style}">{"".join(lines)}</svg>'
 
 
 _local = threading.local()

@@ -32,7 +32,7 @@ std::optional<Dim> bytes_of(Dims& dims, const Value* v) {
 
 class Costs {
  public:
-  explicit Costs(Model& m) : m_(m), dims_(m.dims()) {}
+  explicit Costs(Model& m, bool only_runs = false) : m_(m), dims_(m.dims()), only_runs_(only_runs) {}
 
   // Each function once, after all that call it.
   void run() {
@@ -42,6 +42,7 @@ class Costs {
   }
 
   ModelCosts costs;
+  std::unordered_map<const Graph*, Dim> by_graph;
 
  private:
   void visit(Function& f) {
@@ -55,6 +56,7 @@ class Costs {
   }
 
   void graph(const Graph& g, Dim runs) {
+    if (only_runs_) by_graph[&g] = runs;
     for (const Node& n : g.nodes()) {
       if (const Function* called = called_function(n)) {
         Dim& calls = runs_.try_emplace(called, Dim::of(0)).first->second;
@@ -62,7 +64,7 @@ class Costs {
         continue;
       }
       if (n.bodies().empty()) {
-        node(n, runs);
+        if (!only_runs_) node(n, runs);
       } else {
         const Dim inside = dims_.mul(runs, runs_of(n));
         for (const Body& b : n.bodies()) graph(*b.graph, inside);
@@ -130,6 +132,7 @@ class Costs {
 
   Model& m_;
   Dims& dims_;
+  const bool only_runs_;
   std::unordered_set<const Function*> seen_;
   std::vector<const Function*> finished_;  // callees first
   std::unordered_map<const Function*, Dim> runs_;
@@ -226,6 +229,16 @@ ModelCosts costs_of(Model& m) {
   Costs c(m);
   c.run();
   return std::move(c.costs);
+}
+
+std::unordered_map<const Graph*, Dim> runs_by_graph(Model& m) {
+  Costs c(m, /*only_runs=*/true);
+  c.run();
+  return std::move(c.by_graph);
+}
+
+int64_t smallest_size(const Model& m, std::string_view name) {
+  return std::max<int64_t>(1, m.dims().symbol_range(name).min.value_or(1));
 }
 
 PeakMemory peak_memory(Model& m, const std::function<std::optional<Dim>(std::string_view)>& value_of) {

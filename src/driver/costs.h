@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "sardonyx/ir.h"
@@ -29,6 +30,12 @@ struct ModelCosts {
 // Types must have been inferred. Expressions are in the model's Dims. A function counts once for each call;
 // of an If, both branches count.
 ModelCosts costs_of(Model& m);
+
+// How often each graph runs when the model runs once, by the same rules. Graphs that never run are left out.
+std::unordered_map<const Graph*, Dim> runs_by_graph(Model& m);
+
+// The smallest value of a named size; at least 1.
+int64_t smallest_size(const Model& m, std::string_view name);
 
 // Bytes of activations (inputs, results and what is between them, without constants) that are alive at once,
 // if nodes run in the order of the file, results get memory when their node runs, and views share that of

@@ -56,13 +56,11 @@ std::vector<ModelSummary::Size> sizes_of(Model& m) {
   return list;
 }
 
-int64_t smallest(const DimRange& r) { return std::max<int64_t>(1, r.min.value_or(1)); }
-
-std::optional<Dim> smallest_size(Model& m, std::string_view name) { return Dim::of(smallest(m.dims().symbol_range(name))); }
+std::optional<Dim> smallest_dim(const Model& m, std::string_view name) { return Dim::of(smallest_size(m, name)); }
 
 ModelSummary::Work work_of(Model& m, Dim flops, Dim bytes) {
   const auto number = [&](Dim d) -> std::optional<double> {
-    const Dim at = m.dims().substitute(d, [&](std::string_view name) { return smallest_size(m, name); });
+    const Dim at = m.dims().substitute(d, [&](std::string_view name) { return smallest_dim(m, name); });
     return at.is_int() ? std::optional(static_cast<double>(at.value())) : std::nullopt;
   };
   return {.flops = m.dims().to_string(flops),
@@ -97,7 +95,7 @@ void add_costs(Model& m, const SummaryOptions& options, ModelSummary& s) {
     n.op = shown_op(c->node->op());
     s.costly.push_back(std::move(n));
   }
-  const PeakMemory peak = peak_memory(m, [&](std::string_view name) { return smallest_size(m, name); });
+  const PeakMemory peak = peak_memory(m, [&](std::string_view name) { return smallest_dim(m, name); });
   s.peak_bytes = peak.bytes;
   s.unsized = peak.unknown;
   if (peak.node != nullptr) s.peak_node = peak.node->name().view();
@@ -180,7 +178,7 @@ ModelSummary summarize(Model& m, const SummaryOptions& options) {
   infer_model(m, facts, /*tolerant=*/true);
   s.sizes = sizes_of(m);
   for (const ModelSummary::Size& size : s.sizes)
-    s.at += fmt::format("{}{}={}", s.at.empty() ? "" : ", ", size.name, smallest(size.range));
+    s.at += fmt::format("{}{}={}", s.at.empty() ? "" : ", ", size.name, smallest_size(m, size.name));
   add_costs(m, options, s);
   add_tensors(m, options, s);
   add_places(m, s);

@@ -59,6 +59,11 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   report.before = count_model(m);
   keep_between(m, options.inputs, options.outputs);
   fix_input_shapes(m, options.input_shapes);
+  std::optional<SavingsAccount> account;
+  if (options.count_savings) {
+    account.emplace(m, report.before);
+    if (!options.inputs.empty() || !options.outputs.empty() || !options.input_shapes.empty()) account->cut();
+  }
   std::vector<std::string> unknown;
   if (m.dialect() == DialectId::kOnnx && options.request.passes != std::vector<std::string>{"none"})
     unknown = unknown_operators(m);
@@ -98,6 +103,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   report.optimize_seconds = watch.lap();
   report.after = count_model(m);
   const AddedNodes added = added_nodes(m);
+  if (account) report.savings = account->finish(report.after, added.identities + added.constants);
   add_nodes(report.after, m.dialect() == DialectId::kMil ? "identity" : "Identity", added.identities);
   add_nodes(report.after, "const", added.constants);
   if (is_hinted) report.hint = opset_hint(*original, options.request, report.after.nodes);
@@ -118,6 +124,11 @@ bool is_only_larger(const OptimizeReport& report, const OptimizeOptions& options
 void keep_as_it_was(OptimizeReport& report) {
   report.after = report.before;
   report.file_after = report.file_before;
+  if (report.savings) {
+    report.savings->after = report.savings->before;
+    report.savings->beside.clear();
+    for (Saved& s : report.savings->by_pass) s = {.flops = "0", .at_flops = 0};
+  }
   for (PassReport& p : report.passes.passes) {
     p.changed = false;
     p.counts.clear();

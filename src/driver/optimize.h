@@ -9,6 +9,7 @@
 
 #include "driver/model_counts.h"
 #include "driver/opset_hint.h"
+#include "driver/savings.h"
 #include "rewrite/change_log.h"
 #include "rewrite/values.h"
 #include "sardonyx/io.h"
@@ -35,8 +36,9 @@ struct OptimizeOptions {
   // A name of the input model that remains stands for the same elements: weights that were changed and values
   // in another order of axes get new names. If false they keep theirs.
   bool keep_names = false;
-  bool hint = false;         // ONNX: optimize once more in a newer opset to see if it leaves fewer nodes
-  bool log_changes = false;  // Core ML: report what each pass changed, and where
+  bool hint = false;           // ONNX: optimize once more in a newer opset to see if it leaves fewer nodes
+  bool count_savings = false;  // report what each pass saved; costs a walk over the model for each step
+  bool log_changes = false;    // Core ML: report what each pass changed, and where
   // Core ML: the output links to weight files of the input in which no byte changes (CoremlWriteOptions).
   bool link_weights = false;
 };
@@ -46,6 +48,7 @@ struct OptimizeReport {
   uint64_t file_before = 0, file_after = 0;  // bytes, data files included; 0 if no file was involved
   PipelineReport passes;
   std::vector<ChangeLog::Entry> changes;  // made by these passes; empty unless requested
+  std::optional<Savings> savings;         // if requested
   // The largest |before - after| over all floats, and where it is. Nullopt if nothing was compared.
   std::optional<double> largest_error;
   std::string largest_at;

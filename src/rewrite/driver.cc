@@ -16,6 +16,7 @@
 #include "ir/arrange.h"
 #include "ir/graph_summary.h"
 #include "rewrite/change_log.h"
+#include "rewrite/edit_listener.h"
 #include "rewrite/matcher.h"
 #include "rewrite/mil_rewriter.h"
 #include "rewrite/onnx_rewriter.h"
@@ -209,7 +210,7 @@ class Driver {
       return;
     }
     if (n.unchecked()) return;
-    auto rules = candidates_for(n);
+    auto rules = context_.log.explains() ? rules_for(n) : candidates_for(n);
     std::vector<uint16_t> shuffled;
     if (shuffle_ != nullptr) {
       shuffled.assign(rules.begin(), rules.end());
@@ -246,8 +247,12 @@ class Driver {
       return false;
     };
     if (matcher(k).match(n, context_, watched, &match_)) return true;
-    if (declined && context_.log.near_misses() == explained) {
-      const std::string what = rule(k).name.empty() ? std::string() : fmt::format(" of '{}'", rule(k).name);
+    if (context_.log.near_misses() != explained) return false;
+    const std::string what = rule(k).name.empty() ? std::string() : fmt::format(" of '{}'", rule(k).name);
+    if (!declined) {
+      const auto why = matcher(k).near_miss(n, context_);
+      if (why) context_.log.near_miss(n, rule(k).name.empty() ? *why : fmt::format("{}: {}", rule(k).name, *why));
+    } else {
       context_.log.near_miss(n, fmt::format("the nodes{} are there, a condition does not hold", what));
     }
     return false;
@@ -259,7 +264,9 @@ class Driver {
     for (const Use& u : n.operands()) {
       if (u.value != nullptr) freed_.push_back(u.value);
     }
+    if (listener_ != nullptr) listener_->erasing(n);
     n.graph()->erase(n);
+    if (listener_ != nullptr) listener_->erased(freed_);
     for (Value* v : freed_) {
       if (Node* def = v->def()) push(def);
       if (v->has_one_use()) push((*v->uses().begin()).owner);
@@ -372,6 +379,7 @@ class Driver {
         break;
       }
     }
+    if (listener_ != nullptr) listener_->fired(k, fresh, first_new, made);
     if (!root.any_result_used()) erase(root);
     std::reverse(users.begin(), users.end());  // use lists are last in, first out: restore the order of creation
     for (Node* n : users) push(n);
@@ -479,6 +487,7 @@ class Driver {
   Model& model_;
   ShuffledWorklist* const shuffle_ = ShuffledWorklist::innermost();
   ChangeLog* const log_ = ChangeLog::innermost();
+  EditListener* const listener_ = EditListener::of(model_);
   std::vector<State> states_;       // of rules_
   uint64_t seen_ops_ = UINT64_MAX;  // the model's set of operators at the last activation
   bool exact_ = false;              // whether that activation also turned rules off

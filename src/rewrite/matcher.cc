@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 
 namespace sardonyx {
 namespace {
@@ -278,6 +279,32 @@ struct Matcher::Goal {
   const Goal* next;
 };
 
+// Where a node that nearly matches differs.
+struct Matcher::Difference {
+  enum class Kind : uint8_t { kLeaf, kOperator, kAttributes, kReaders, kAbsent };
+  Kind kind = Kind::kLeaf;
+  uint16_t step = 0;
+  const Value* value = nullptr;
+};
+
+namespace {
+struct NothingForgiven {};
+}  // namespace
+
+// The search for near misses: one place may differ.
+struct Matcher::Forgiven {
+  struct Nearest {
+    Difference difference;
+    size_t nodes = 0;  // that match
+    const Node* reader = nullptr;
+  };
+  std::optional<Difference> difference;  // on the way here
+  std::optional<Nearest> nearest;
+  size_t visits = 0;
+};
+
+// With kForgives, no match is found; the nearest miss is.
+template <bool kForgives>
 struct Matcher::Run {
   const Matcher& matcher;
   PassContext& context;
@@ -285,6 +312,33 @@ struct Matcher::Run {
   Match& m;
   Graph* graph;
   const Node* root;
+  std::conditional_t<kForgives, Forgiven, NothingForgiven> forgiven = {};
+
+  // Whether the first difference may be passed over.
+  bool forgive(Difference::Kind kind, uint16_t at, const Value* v) {
+    if constexpr (kForgives) {
+      if (forgiven.difference || m.node_count_ == 0) return false;
+      forgiven.difference = Difference{kind, at, v};
+      return true;
+    }
+    return false;
+  }
+  bool may_forgive() const {
+    if constexpr (kForgives) return !forgiven.difference;
+    return false;
+  }
+
+  // At the end of the pattern.
+  void keep() {
+    auto& [difference, nearest, visits] = forgiven;
+    if (!difference || (nearest && nearest->nodes >= m.node_count_)) return;
+    nearest = {.difference = *difference, .nodes = m.node_count_, .reader = root};
+    for (const Node* n : m.nodes()) {
+      for (const Use& u : n->operands()) {
+        if (u.value == nearest->difference.value) nearest->reader = n;
+      }
+    }
+  }
 
   const Step& step(uint16_t i) const { return matcher.steps_[i]; }
 
@@ -311,7 +365,9 @@ struct Matcher::Run {
   }
 
   bool attrs_match(const Step& s, const Node& n) const {
-    for (const auto& [name, wanted] : *s.attrs) {
+    for (const std::pair<std::string, Attr>& item : *s.attrs) {
+      const std::string& name = item.first;
+      const Attr& wanted = item.second;
       const Attr* a = n.attr(name);
       if (a != nullptr) {
         if (!(*a == wanted)) return false;
@@ -359,6 +415,9 @@ struct Matcher::Run {
 
   // Whether v is result s.result of a node that matches s; operands are not checked.
   bool is_node(const Step& s, const Value& v) const {
+    return is_operator(s, v) && (s.attrs == nullptr || attrs_match(s, *v.def()));
+  }
+  bool is_operator(const Step& s, const Value& v) const {
     const Node* n = v.def();
     if (n == nullptr || v.index() != s.result || n->unchecked() || n->graph() != graph || !n->linked()) return false;
     if (s.kind == Pattern::Kind::kTrait) return n->has(s.trait);
@@ -371,51 +430,72 @@ struct Matcher::Run {
         if (n->input(i) != nullptr) return false;
       }
     }
-    return s.attrs == nullptr || attrs_match(s, *n);
+    return true;
+  }
+
+  bool may_match_operand(uint16_t c, const Value* v) const { return may_forgive() || matcher.may_match_operand(c, v); }
+  bool may_match_operands(const Step& s, const Node& n, bool swapped) const {
+    return may_forgive() || matcher.may_match_operands(s, n, swapped);
   }
 
   // Matches all goals, or leaves the match unchanged. It loops, and recurses only where there are
   // alternatives.
   bool solve(const Goal* g) {
+    using Kind = Difference::Kind;
     uint32_t trail = 0;
     const size_t nodes_before = m.node_count_;
+    const auto forgiven_before = forgiven;
     const auto fail = [&] {
       m.node_count_ = nodes_before;
       if (trail != 0) unbind(trail);
+      if constexpr (kForgives) forgiven.difference = forgiven_before.difference;
       return false;
     };
+    if constexpr (kForgives) {
+      constexpr size_t kMostVisits = 20000;
+      if (++forgiven.visits > kMostVisits) return false;
+    }
     for (; g != nullptr; g = g->next) {
       const Step& s = step(g->step);
       Value* v = g->value;
       if (s.leaf) {
-        if (!leaf(s, v, &trail)) return fail();
+        if (!leaf(s, v, &trail) && !forgive(v == nullptr ? Kind::kAbsent : Kind::kLeaf, g->step, v)) return fail();
         continue;
       }
-      if (v == nullptr || (s.sole && !v->has_one_use())) return fail();
+      if (v == nullptr) {
+        if (!forgive(Kind::kAbsent, g->step, v)) return fail();
+        continue;
+      }
+      if (s.sole && !v->has_one_use() && !forgive(Kind::kReaders, g->step, v)) return fail();
       if (s.kind == Pattern::Kind::kAnyOf) {
         if (!bind(s, v, &trail)) return fail();
         for (uint16_t c : matcher.children(s)) {
-          if (!matcher.may_match_operand(c, v)) continue;
+          if (!may_match_operand(c, v)) continue;
           const Goal goal{c, v, g->next};
           if (solve(&goal)) return true;
         }
         return fail();
       }
-      if (!is_node(s, *v) || !bind(s, v, &trail)) return fail();
+      if (!is_node(s, *v)) {
+        const bool is_it = kForgives && is_operator(s, *v);
+        if (!forgive(is_it ? Kind::kAttributes : Kind::kOperator, g->step, v)) return fail();
+        if (!is_it) continue;
+      }
+      if (!bind(s, v, &trail)) return fail();
       Node& n = *v->def();
       if (m.node_count_ == Match::kMaxNodes) return fail();
       m.nodes_[m.node_count_++] = &n;
       if (s.kind == Pattern::Kind::kTrait) {
         const uint16_t c = matcher.child(s, 0);
         for (size_t i = 0; i < n.num_inputs(); ++i) {
-          if (!matcher.may_match_operand(c, n.input(i))) continue;
+          if (!may_match_operand(c, n.input(i))) continue;
           const Goal goal{c, n.input(i), g->next};
           if (solve(&goal)) return true;
         }
         return fail();
       }
-      const bool swaps = s.commutative && n.input(0) != n.input(1) && matcher.may_match_operands(s, n, true);
-      if (!matcher.may_match_operands(s, n, false)) {
+      const bool swaps = s.commutative && n.input(0) != n.input(1) && may_match_operands(s, n, true);
+      if (!may_match_operands(s, n, false)) {
         if (!swaps) return fail();
       } else if (swaps) {
         if (in_order(s, n, 0, false, g->next)) return true;
@@ -423,12 +503,18 @@ struct Matcher::Run {
       }
       size_t i = 0;
       for (; i < s.children; ++i) {
-        const Step& c = step(matcher.child(s, i));
+        const uint16_t at = matcher.child(s, i);
+        const Step& c = step(at);
+        Value* operand = n.input(swaps ? 1 - i : i);
         if (!c.leaf) break;
-        if (!leaf(c, n.input(swaps ? 1 - i : i), &trail)) return fail();
+        if (!leaf(c, operand, &trail) && !forgive(operand == nullptr ? Kind::kAbsent : Kind::kLeaf, at, operand)) return fail();
       }
       if (i == s.children) continue;
       return in_order(s, n, i, swaps, g->next) || fail();
+    }
+    if constexpr (kForgives) {
+      keep();
+      return fail();
     }
     return !accept || accept(m) || fail();
   }
@@ -451,9 +537,80 @@ bool Matcher::match(Node& root, PassContext& context, const Condition& accept, M
   m->names_ = &vars_;
   for (size_t i = 0; i < vars_.size(); ++i) m->values_[i] = nullptr;
   m->node_count_ = 0;
-  Run run{*this, context, accept, *m, root.graph(), &root};
+  Run<false> run{*this, context, accept, *m, root.graph(), &root};
   const Goal goal{0, root.result(index), nullptr};
   return run.solve(&goal);
+}
+
+// The nodes of the smallest match.
+size_t Matcher::fewest_nodes(uint16_t at) const {
+  const Step& s = steps_[at];
+  if (s.leaf) return 0;
+  size_t sum = 1, fewest = SIZE_MAX;
+  for (uint16_t c : children(s)) {
+    const size_t below = fewest_nodes(c);
+    sum += below;
+    fewest = std::min(fewest, below);
+  }
+  return s.kind == Pattern::Kind::kAnyOf ? fewest : sum;
+}
+
+std::optional<std::string> Matcher::near_miss(Node& root, PassContext& context) const {
+  const uint32_t index = steps_.front().result;
+  if (root.num_results() <= index) return std::nullopt;
+  Match m;
+  m.context_ = &context;
+  m.names_ = &vars_;
+  Run<true> run{*this, context, {}, m, root.graph(), &root};
+  const Goal goal{0, root.result(index), nullptr};
+  run.solve(&goal);
+  // One node alone, or less than half of the pattern, is no near miss.
+  const auto& nearest = run.forgiven.nearest;
+  if (!nearest || nearest->nodes < 2 || 2 * nearest->nodes < fewest_nodes(0)) return std::nullopt;
+  return text_of(nearest->difference, *nearest->reader);
+}
+
+std::string Matcher::text_of(const Difference& d, const Node& reader) const {
+  const Step& s = steps_[d.step];
+  const auto wanted = [&](const Step& of) -> std::string {
+    switch (of.kind) {
+      case Pattern::Kind::kSplat: return fmt::format("the constant {}", of.number);
+      case Pattern::Kind::kConstant: return "a constant";
+      case Pattern::Kind::kAbsent: return "nothing";
+      case Pattern::Kind::kAny: return "the value that is read elsewhere";
+      case Pattern::Kind::kTrait: return "another kind of operator";
+      default: {
+        const auto ops = dialect(dialect_).ops();
+        const auto op = std::ranges::find(ops, of.first_id, &Op::id);
+        return fmt::format("a result of {}", op != ops.end() ? op->name : of.name);
+      }
+    }
+  };
+  const auto found = [](const Value* v) -> std::string {
+    if (v == nullptr) return "nothing";
+    if (const TensorPtr& t = v->constant()) {
+      const bool is_number = t->dtype() != DType::kString && !is_complex(t->dtype()) && !t->is_promise() && !t->is_deferred();
+      if (is_number && t->size() == 1) return fmt::format("the constant {:.9g}", t->as_double(0));
+      return fmt::format("a constant of {} elements", t->size());
+    }
+    const Node* def = v->def();
+    return def != nullptr ? fmt::format("a result of {}", def->op().name) : fmt::format("'{}'", v->name().view());
+  };
+  std::string name(reader.name().view());
+  if (name.empty() && reader.num_results() > 0) name = reader.result(0)->name().view();
+  const std::string where = fmt::format("{}{}", reader.op().name, name.empty() ? std::string() : fmt::format(" '{}'", name));
+  switch (d.kind) {
+    case Difference::Kind::kReaders: return fmt::format("all of it is there, but more than one node reads {}", found(d.value));
+    case Difference::Kind::kAttributes: {
+      std::string attributes;
+      for (const auto& [attribute, value] : *s.attrs)
+        attributes +=
+            fmt::format("{}{}={}", attributes.empty() ? "" : ", ", attribute, to_string(value, reader.model().types()));
+      return fmt::format("all of it is there but the attributes of {}: expected {}", d.value->def()->op().name, attributes);
+    }
+    default:
+      return fmt::format("all of it is there but one operand: {} reads {}, expected {}", where, found(d.value), wanted(s));
+  }
 }
 
 Value* Match::operator[](std::string_view name) const {

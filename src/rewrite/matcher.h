@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -25,6 +26,8 @@ class Matcher {
   // Tries every alternative and every order of commutative operands until `accept` agrees. Stays within the
   // node's graph: values from outside are leaves.
   bool match(Node& root, PassContext& context, const Condition& accept, Match* m) const;
+  // For explanations, after match() failed: whether the node matches but for one place, and what differs there. It is slow.
+  std::optional<std::string> near_miss(Node& root, PassContext& context) const;
   // False if the operators that make the root's operands rule out a match. Cheaper than match().
   bool may_match(const Node& root) const;
 
@@ -67,6 +70,9 @@ class Matcher {
     const std::vector<std::pair<std::string, Attr>>* attrs = nullptr;
   };
   struct Goal;
+  struct Difference;
+  struct Forgiven;
+  template <bool kForgives>
   struct Run;
 
   // State during construction: the step of each pattern, the lists of each step.
@@ -84,6 +90,8 @@ class Matcher {
   const std::vector<OpBits>& needs_of(uint16_t step, std::span<std::vector<OpBits>> known) const;
   bool may_match_operand(uint16_t step, const Value* v) const;
   bool may_match_operands(const Step& s, const Node& n, bool swapped) const;
+  size_t fewest_nodes(uint16_t step) const;
+  std::string text_of(const Difference& d, const Node& reader) const;
   bool may_match_root(const Step& s, const Node& root) const;
   template <class F>
   bool is_possible(uint16_t step, const F& has_op, std::span<int8_t> known) const;

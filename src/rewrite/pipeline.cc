@@ -10,6 +10,7 @@
 #include "ir/infer_anew.h"
 #include "ir/journal.h"
 #include "rewrite/change_log.h"
+#include "rewrite/edit_listener.h"
 #include "rewrite/values.h"
 #include "support/interrupt.h"
 #include "support/stopwatch.h"
@@ -63,6 +64,7 @@ class Run {
   PipelineReport run() {
     Stopwatch watch;
     if (log_ != nullptr) log_->begin(model_, pipeline_.entries.size());
+    if (listener_ != nullptr) listener_->begin_pipeline(pipeline_.entries.size());
     std::vector<Step> steps = steps_of(pipeline_, model_.dialect(), made_ready_);
     for (size_t first = 0, last; first < steps.size(); first = last) {
       const auto repeats = [&](size_t i) { return pipeline_.entries[steps[i].first].repeats; };
@@ -109,6 +111,7 @@ class Run {
         // Infer types from scratch, as if the model were written to a file and read again.
         if (typed == changes_ || model_.dialect() != DialectId::kOnnx || !may_tell_more(model_)) return;
         if (!infer_anew(model_, context_.facts)) return;
+        if (listener_ != nullptr) listener_->typed_anew();
         typed = ++changes_;
         continue;
       }
@@ -154,6 +157,7 @@ class Run {
     std::string error;
     check_interrupt();
     const uint32_t first_new = model_.node_id_limit();
+    if (listener_ != nullptr) listener_->begin_step(step.first, step.owners);
     {
       Journal journal(model_);
       try {
@@ -182,6 +186,8 @@ class Run {
     }
     if (log_ != nullptr && changed) log_->changed(model_, step.first, entry.name);
     if (log_ != nullptr && !changed) log_->undone();
+    if (listener_ != nullptr && error.empty()) listener_->end_step(changed);
+    if (listener_ != nullptr && !error.empty()) listener_->step_was_undone();
     if (changed && is_walk) arrange(model_, {&first_new, 1});
 
     PassReport& first = report_.passes[step.first];
@@ -287,6 +293,7 @@ class Run {
   const Pipeline& pipeline_;
   const PipelineSettings& settings_;
   ChangeLog* const log_ = ChangeLog::innermost();
+  EditListener* const listener_ = EditListener::of(model_);
   std::deque<ReadyPass> made_ready_;
   PipelineReport report_;
   RewriteCheck check_{.evaluates = settings_.verify_rewrites, .refusal = settings_.refusal};

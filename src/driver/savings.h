@@ -1,0 +1,55 @@
+// What each pass of an optimization saved: nodes, bytes of constants, arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "driver/model_counts.h"
+#include "sardonyx/ir.h"
+
+namespace sardonyx {
+
+// Positive where the model became smaller.
+struct Saved {
+  int64_t nodes = 0;
+  int64_t bytes = 0;               // of constants, as ModelCounts::bytes
+  std::string flops;               // an expression in the named sizes, as dialects/flops.h counts; empty: too large for one
+  std::optional<double> at_flops;  // with every named size at its minimum
+  bool is_nothing() const { return nodes == 0 && bytes == 0 && flops == "0"; }
+};
+
+// All rows together are the difference of the model before and after.
+struct Savings {
+  Saved before, after;                                // the whole model, nodes and bytes that nothing uses included
+  std::vector<Saved> by_pass;                         // one for each entry of PipelineReport::passes
+  std::vector<std::pair<std::string, Saved>> beside;  // what no pass did, without those that are nothing
+  std::string at;                                     // "B=1, T=1": the sizes of at_flops; empty if there are none
+  // Nodes whose arithmetic is not known: they are left out.
+  size_t unknown_before = 0, unknown_after = 0;
+};
+
+// Keeps the account while pipelines run on the model. Nodes and constants that nothing uses count as gone: a pass that
+// leaves some behind saved them, not the pass that erases them.
+class SavingsAccount {
+ public:
+  // `before`: of the model.
+  SavingsAccount(Model& m, const ModelCounts& before);
+  ~SavingsAccount();
+  SavingsAccount(const SavingsAccount&) = delete;
+  SavingsAccount& operator=(const SavingsAccount&) = delete;
+
+  // The model was cut to a part before the passes run.
+  void cut();
+  // `after`: of the model, without the `nodes_added` by the writer (io/added_nodes.h).
+  Savings finish(const ModelCounts& after, size_t nodes_added);
+
+ private:
+  class Keeper;
+  std::unique_ptr<Keeper> keeper_;
+};
+
+}  // namespace sardonyx
