@@ -24,7 +24,7 @@ product:
 	@scripts/setup.sh packages scripts/debian-packages.txt
 	@scripts/setup.sh product
 
-demo: product  ## export seven real models, compare with JAX; results stay in build/demo (RIVALS=1: beside jax2onnx)
+demo: product  ## export seven real models, one to Core ML too, compare with JAX; results stay in build/demo (RIVALS=1: beside jax2onnx)
 	@$(PY) demo/run.py --out build/demo $(if $(RIVALS),--rivals)
 
 viewer:  ## the page of `sardonyx view`, which the next build takes in (needs npm's registry the first time)

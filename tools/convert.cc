@@ -21,7 +21,7 @@ namespace {
 
 struct ConvertArgs {
   std::string input, output, precision = "fp16", dump;
-  std::string class_labels;
+  std::string class_labels, skip_ops;
   std::vector<std::string> options, user_defined, states, shapes, functions;
   CoremlClassifier classifier;
   ToCoremlOptions how;
@@ -67,6 +67,7 @@ int convert(ConvertArgs args) {
   args.how.half = args.precision == "fp16";
   args.how.dump = args.dump;
   for (const std::string& o : args.options) args.how.pass_options.push_back(at_equals(o, "an option as pass.option=value"));
+  if (!args.skip_ops.empty()) args.how.pass_options.emplace_back("add_fp16_cast.skip_ops", args.skip_ops);
   for (const std::string& s : args.states) args.how.states.push_back(at_equals(s, "a state as input=result"));
   for (const std::string& u : args.user_defined)
     args.how.metadata.user_defined.push_back(at_equals(u, "metadata as key=value"));
@@ -79,11 +80,12 @@ int convert(ConvertArgs args) {
   size_t nodes = 0, all_ops = 0;
   std::map<std::string, size_t> ops;
   std::vector<std::pair<std::string, std::string>> renamed;
-  std::vector<std::string> open_sizes;
+  std::vector<std::string> open_sizes, single;
   for (const ToCoremlReport& r : reports) {
     nodes += r.nodes;
     for (const auto& [op, count] : r.ops) ops[op] += count, all_ops += count;
     renamed.insert(renamed.end(), r.renamed.begin(), r.renamed.end());
+    single.insert(single.end(), r.single.begin(), r.single.end());
     open_sizes.insert(open_sizes.end(), r.open_sizes.begin(), r.open_sizes.end());
   }
   const std::string from = args.functions.empty() ? args.input : fmt::format("{}", fmt::join(args.functions, " "));
@@ -94,11 +96,13 @@ int convert(ConvertArgs args) {
     j["ops"] = ops;
     j["renamed"] = renamed;
     j["open_sizes"] = open_sizes;
+    j["single"] = single;
     j["seconds"] = seconds;
     print_one(std::move(j));
     return 0;
   }
   for (const auto& [before, after] : renamed) warn("'{}' is called '{}' in the Core ML model\n", before, after);
+  for (const std::string& op : single) warn("stays in single precision: {}\n", op);
   for (const std::string& input : open_sizes) warn("{} has a size without an upper bound; help: --size \"T <= 512\"\n", input);
   if (!args.quiet) say("{} -> {}: {} nodes, {} ops, {:.3f} s\n", from, args.output, nodes, all_ops, seconds);
   return 0;
@@ -118,6 +122,8 @@ void add_convert(CLI::App& to, int* status) {
   command->add_option("--compute-precision", args->precision, "fp16, or fp32 for single precision")
       ->check(CLI::IsMember({"fp16", "fp32"}))
       ->capture_default_str();
+  command->add_option("--skip-ops", args->skip_ops,
+                      "Ops that stay in single precision: names, or auto for those that overflow");
   command->add_option("--input-shape", args->how.input_shapes, "New shape of an input: NAME:1,3,224,224");
   command->add_option("--size", args->how.sizes, "What holds for a named size: \"T <= 512\"");
   command->add_option("--image-input", args->how.images, "An input that takes images: x:rgb, or x:bgr:SCALE:BIAS,BIAS,BIAS");

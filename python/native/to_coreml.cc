@@ -57,6 +57,7 @@ nb::dict report_dict(const ToCoremlReport& r) {
   d["ops"] = r.ops;
   d["renamed"] = r.renamed;
   d["open_sizes"] = r.open_sizes;
+  d["single"] = r.single;
   nb::dict stages;
   stages["read"] = r.read_seconds;
   stages["prepare"] = r.prepare_seconds;

@@ -30,6 +30,7 @@ def from_onnx(
     functions: Mapping[str, Any] | None = None,
     minimum_deployment_target: Any = "iOS17",
     compute_precision: Literal["fp16", "fp32"] | None = "fp16",
+    skip_ops: str | Sequence[str] = (),
     input_shapes: Mapping[str, Sequence[int | str]] | None = None,
     sizes: Sequence[str] = (),
     states: Mapping[str, str] | None = None,
@@ -62,6 +63,8 @@ def from_onnx(
             `coremltools.target`.
         compute_precision: "fp16" casts ops that exist in half precision, as coremltools does; "fp32" keeps
             single precision.
+        skip_ops: Names of ops that stay in single precision, or "auto": those that overflow or vanish in half
+            precision, judged by bounds and by runs on random inputs. A warning lists them.
         input_shapes: New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size; sizes that
             stay open become flexible shapes.
         sizes: What holds for named sizes: `["T <= 512"]`. It bounds the flexible shapes.
@@ -90,6 +93,7 @@ def from_onnx(
     wanted = _request(
         minimum_deployment_target=minimum_deployment_target,
         compute_precision=compute_precision,
+        skip_ops=skip_ops,
         input_shapes=input_shapes,
         sizes=sizes,
         states=states,
@@ -140,6 +144,7 @@ def to_coreml(
     output_path: str | os.PathLike | None = None,
     minimum_deployment_target: Any = "iOS17",
     compute_precision: Literal["fp16", "fp32"] | None = "fp16",
+    skip_ops: str | Sequence[str] = (),
     inputs_as_nchw: Sequence[int] | None = None,
     outputs_as_nchw: Sequence[int] | None = None,
     input_names: Sequence[str] | Literal["positional"] | None = None,
@@ -182,6 +187,7 @@ def to_coreml(
     wanted = _request(
         minimum_deployment_target=minimum_deployment_target,
         compute_precision=compute_precision,
+        skip_ops=skip_ops,
         input_shapes=None,
         sizes=(),
         states=None,
@@ -279,6 +285,7 @@ def _request(
     *,
     minimum_deployment_target,
     compute_precision,
+    skip_ops,
     input_shapes,
     sizes,
     states,
@@ -320,7 +327,7 @@ def _request(
         "states": [(str(name), str(result)) for name, result in (states or {}).items()],
         "passes": [passes] if isinstance(passes, str) else list(_names("passes", passes)),
         "skip": list(_names("skip", skip)),
-        "options": [_option(k, v) for k, v in (options or {}).items()],
+        "options": [_option(k, v) for k, v in (options or {}).items()] + _skipped(skip_ops),
         "dump": "" if debug_dump is None else os.fspath(debug_dump),
         "author": author,
         "license": license,
@@ -328,6 +335,11 @@ def _request(
         "description": short_description,
         "user_defined": [(str(k), str(v)) for k, v in (user_defined_metadata or {}).items()],
     }
+
+
+def _skipped(ops: str | Sequence[str]) -> list[tuple[str, str]]:
+    names = [ops] if isinstance(ops, str) else list(_names("skip_ops", ops))
+    return [("add_fp16_cast.skip_ops", ",".join(names))] if names else []
 
 
 def _enumerated(given: Mapping[str, Sequence[Sequence[int]]]) -> list[tuple[str, list[list[int]]]]:
@@ -408,6 +420,8 @@ def _warn(reports: Sequence[dict[str, Any]]) -> None:
 def _warn_of(report: dict[str, Any]) -> None:
     for old, new in report["renamed"]:
         warnings.warn(f"'{old}' is called '{new}' in the Core ML model", stacklevel=5)
+    if ops := report["single"]:
+        warnings.warn("these ops stay in single precision:\n  " + "\n  ".join(ops), stacklevel=5)
     if sizes := report["open_sizes"]:
         warnings.warn(
             f'sizes without an upper bound ({"; ".join(sizes)}): Core ML allocates and optimizes better with one, such as "T <= 512"',

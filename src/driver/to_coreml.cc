@@ -174,6 +174,12 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
   const int version = coreml_version_of(options.target);
   PassRequest request{.passes = options.passes, .skip = options.skip, .options = options.pass_options, .strict = true};
   if (options.half) request.options.emplace_back("compute_precision", "fp16");
+  if (report != nullptr && options.half) {
+    request.explain = {"add_fp16_cast"};
+    request.on_near_miss = [&](std::string_view, std::string_view node, std::string_view why) {
+      report->single.push_back(fmt::format("{}: {}", node, why));
+    };
+  }
   check_request(request, DialectId::kMil);  // before the work, not after it
   LowerToMilOptions lowering{.version = version, .provenance = options.provenance, .states = options.states};
   for (const std::string& image : options.images) lowering.images.push_back(coreml_image_of(image));

@@ -372,6 +372,71 @@ def test_an_error_in_a_function_names_it(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def single(path):
+    """The ops that compute in single precision, as coremltools reads the file."""
+    spec = check_types(path)
+    block = spec.mlProgram.functions["main"].block_specializations["CoreML7"]
+    float32 = 11
+    return [
+        op.type
+        for op in block.operations
+        if op.type not in ("const", "cast") and op.outputs[0].type.tensorType.dataType == float32
+    ]
+
+
+def test_what_overflows_in_half_precision_stays_in_single(tmp_path):
+    """exp of 17 to 23 is beyond 65504; its logarithm and the tanh are not."""
+    b = Builder()
+    steep = b.op("Tanh", b.input("x", [5, 7]))
+    far = b.op("Add", b.op("Mul", steep, b.constant(np.float32(3))), b.constant(np.float32(20)))
+    model = b.model(y=b.op("Log", b.op("Exp", far)), z=b.op("Add", steep, b.constant(np.float32(1))))
+    path, one = tmp_path / "auto.mlpackage", normal("x", (5, 7), 3)
+    wanted = run_onnx(model, one)
+    with pytest.warns(UserWarning, match=r"(?s)stay in single precision.*exp.*overflows.*log.*overflows"):
+        program = coreml.from_onnx(model, path, skip_ops="auto")
+    assert single(path) == ["exp", "log"]
+    for name, y in program.run(one).items():
+        np.testing.assert_allclose(y, wanted[name], rtol=2e-3, atol=2e-3)
+    # Without it the same ops overflow.
+    plain = coreml.from_onnx(model, tmp_path / "plain.mlpackage")
+    assert single(tmp_path / "plain.mlpackage") == []
+    assert np.isinf(plain.run(one)["y"]).all()
+
+
+def test_the_report_has_the_line_of_an_op_that_stays_single(tmp_path):
+    jnp = pytest.importorskip("jax.numpy")
+
+    def steep(x):
+        y = jnp.tanh(x) * 1e5
+        return jnp.sin(y), x + 1
+
+    line = inspect.getsourcelines(steep)[1] + 1
+    path = tmp_path / "auto.mlpackage"
+    with pytest.warns(UserWarning) as caught:
+        program = sardonyx.to_coreml(steep, [(3, 5)], output_path=path, skip_ops="auto")
+    (text,) = (str(w.message) for w in caught if "single precision" in str(w.message))
+    assert "mul(" in text and f"at test_to_coreml_interface.py:{line}" in text
+    assert single(path) == ["mul", "sin"]
+    x = np.random.default_rng(3).standard_normal((3, 5)).astype(np.float32)
+    first, second = program.run([x]).values()
+    # tanh is rounded to half precision before it is multiplied: 1e5 * 2**-12.
+    assert np.isfinite(first).all() and np.abs(first).max() <= 1
+    np.testing.assert_allclose(second, x + 1, atol=2**-10 * np.abs(x).max())
+
+
+def test_ops_that_stay_single_may_be_named(tmp_path):
+    b = Builder()
+    model = b.model(y=b.op("Sin", b.op("Tanh", b.input("x", [3, 5]))))
+    path = tmp_path / "out.mlpackage"
+    coreml.from_onnx(model, path, compute_precision="fp32")
+    block = spec_of(path).mlProgram.functions["main"].block_specializations["CoreML7"]
+    (name,) = (op.outputs[0].name for op in block.operations if op.type == "tanh")
+    coreml.from_onnx(model, path, skip_ops=[name])
+    assert single(path) == ["tanh"]
+    with pytest.raises(TypeError, match="skip_ops"):
+        coreml.from_onnx(model, path, skip_ops=5)
+
+
 def test_metadata_says_where_a_model_comes_from(tmp_path):
     model = mlp()
     model.producer_name, model.producer_version = "maker", "2.7"

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -88,6 +89,18 @@ std::set<const Node*> masked_sums(Graph& top) {
 
 Value* clipped(Rewriter& b, Value* x) { return b.clip(x, {.alpha = -kLargestHalf, .beta = kLargestHalf}); }
 
+// Of an op that was not read from a file: what its first result is called, as in the file that is written.
+std::string_view name_of(const Node& n) {
+  return n.name().empty() && n.num_results() > 0 ? n.result(0)->name().view() : n.name().view();
+}
+
+// ", at net.py:41"; empty if it is not known.
+std::string source_line(const Model& m, const Node& n) {
+  const Provenance& p = m.provenance(n.provenance());
+  if (p.sources.empty() || p.sources[0].file.empty()) return {};
+  return fmt::format(", at {}:{}", std::filesystem::path(p.sources[0].file).filename().string(), p.sources[0].line);
+}
+
 // Ops that would overflow or underflow to zero, according to bounds, given ranges and runs.
 std::set<const Node*> unfit(Graph& top, PassContext& context) {
   HalfRanges ranges(top, context);
@@ -102,7 +115,8 @@ std::set<const Node*> unfit(Graph& top, PassContext& context) {
       const HalfVerdict v = ranges.judge(n).verdict;
       if (v != HalfVerdict::kOverflows && v != HalfVerdict::kVanishes) continue;
       found.insert(&n);
-      if (context.log.explains()) context.log.near_miss(n, fmt::format("half precision: it {}", to_string(v)));
+      if (context.log.explains())
+        context.log.near_miss(n, fmt::format("half precision: it {}{}", to_string(v), source_line(top.model(), n)));
     }
   }
   return found;
@@ -129,7 +143,7 @@ size_t to_half(Graph& top, PassContext& context) {
                            [&](Node& n) {
                              const std::string_view op = n.op().name;
                              if (std::ranges::find(kNever, op) != kNever.end() || types.contains(op) ||
-                                 names.contains(n.name().view()) || kept.contains(&n))
+                                 names.contains(name_of(n)) || kept.contains(&n))
                                return false;
                              if (const Attr* keep = n.attr("keep_fp32");
                                  keep != nullptr && keep->get<bool>() && *keep->get<bool>())
