@@ -433,7 +433,7 @@ def test_ops_that_stay_single_may_be_named(tmp_path):
     (name,) = (op.outputs[0].name for op in block.operations if op.type == "tanh")
     coreml.from_onnx(model, path, skip_ops=[name])
     assert single(path) == ["tanh"]
-    with pytest.raises(TypeError, match="skip_ops"):
+    with pytest.raises(sardonyx.Error, match="skip_ops must be a name or a list of names"):
         coreml.from_onnx(model, path, skip_ops=5)
 
 
