@@ -19,6 +19,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tomllib
@@ -91,9 +92,9 @@ def tool(name: str) -> Path:
 # -------------------------------------------------------------------------------------------------- prepare
 
 
-def apt(suite: str, *command: object, cwd: Path) -> None:
+def apt(suite: str, *command: object, cwd: Path, architecture: str = "amd64") -> None:
     """Runs apt with lists of its own, which name sources of `suite` at the mirrors that this machine uses."""
-    home = WORK / "apt" / suite
+    home = WORK / "apt" / f"{suite}-{architecture}"
     (home / "lists" / "partial").mkdir(parents=True, exist_ok=True)
     (home / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
     lists = home / "debian.sources"
@@ -106,9 +107,10 @@ def apt(suite: str, *command: object, cwd: Path) -> None:
         options = {
             "Dir::Etc::sourcelist": lists, "Dir::Etc::sourceparts": "-", "Dir::State::lists": home / "lists",
             "Dir::Cache": home / "cache", "Dir::State::status": "/dev/null", "APT::Sandbox::User": "root",
+            "APT::Architecture": architecture, "APT::Architectures": architecture,
         }  # fmt: skip
         (home / "apt.conf").write_text("".join(f'{key} "{value}";\n' for key, value in options.items()))
-        apt(suite, "apt-get", "update", "-qq", cwd=home)
+        apt(suite, "apt-get", "update", "-qq", cwd=home, architecture=architecture)
     run(*command, cwd=cwd, env=os.environ | {"APT_CONFIG": str(home / "apt.conf")}, stdout=subprocess.DEVNULL)
 
 
@@ -297,6 +299,18 @@ def metadata() -> dict[str, bytes]:
     return {name: data for name, data in files.items() if name not in ("WHEEL", "RECORD")}
 
 
+def module_of(p: Platform, abi: str) -> bytes:
+    """The module as it goes into the wheel."""
+    (built,) = (f for f in (build_folder(p) / abi).glob("_sardonyx.*") if f.suffix in (".so", ".dll", ".pyd"))
+    if not p.name.startswith("musl"):
+        return built.read_bytes()
+    # zig calls musl libc.so, for which musl's loader takes itself. Distributions call it by the name that auditwheel asks for.
+    renamed = build_folder(p) / f"{abi}-renamed.so"
+    library = f"libc.musl-{p.machine}.so.1"
+    run(tool("patchelf"), "--replace-needed", "libc.so", library, "--output", renamed, built)
+    return renamed.read_bytes()
+
+
 def pack(p: Platform) -> list[Path]:
     DIST.mkdir(exist_ok=True)
     name = f"sardonyx-{version()}"
@@ -307,8 +321,7 @@ def pack(p: Platform) -> list[Path]:
     common[f"{name}.data/scripts/{p.program}"] = (build_folder(p) / p.program).read_bytes()
     wheels = []
     for abi, tags, module in (("abi3", "cp312-abi3", p.module_abi3), ("cp311", "cp311-cp311", p.module_311)):
-        (built,) = (f for f in (build_folder(p) / abi).glob("_sardonyx.*") if f.suffix in (".so", ".dll", ".pyd"))
-        files = common | {f"sardonyx/{module}": built.read_bytes()}
+        files = common | {f"sardonyx/{module}": module_of(p, abi)}
         files[f"{name}.dist-info/WHEEL"] = (
             f"Wheel-Version: 1.0\nGenerator: sardonyx wheels.py\nRoot-Is-Purelib: false\nTag: {tags}-{p.tag}\n".encode()
         )
@@ -364,6 +377,7 @@ def complaints(p: Platform, wheel: Path) -> list[str]:
         said = done.stdout + done.stderr
         if done.returncode or re.search(r"will be copied into the wheel\.\s*\n\s+\S", said):
             found.append(f"delvewheel: {' '.join(said.split())}")
+        found += windows_complaints(wheel)
     if p.name.startswith("macos"):
         found += macos_complaints(wheel)
     if "-abi3-" in wheel.name:
@@ -380,50 +394,101 @@ def newer(a: str, b: str) -> bool:
     return numbers(a) > numbers(b)
 
 
-def macos_complaints(wheel: Path) -> list[str]:
-    """Names that a module needs and that neither macOS nor Python has."""
-    found = []
-    folder = WORK / "macos"
-    shutil.rmtree(folder, ignore_errors=True)
+def exported_by_python(wheel: Path) -> set[str]:
+    """Names that extension modules may take from Python: all that its headers declare, or those of the stable ABI."""
+    lines = (DEPS / ("abi3.def" if "-abi3-" in wheel.name else "cp311.def")).read_text().splitlines()
+    return {line.split()[0] for line in lines[2:]}
+
+
+def binaries(wheel: Path) -> dict[str, bytes]:
+    """The module and the command."""
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
-    (module,) = folder.glob("sardonyx/_sardonyx*.so")
-    needs = undefined_of_macho(module.read_bytes())
-    known = set()
-    for line in (DEPS / ("abi3.def" if "-abi3-" in wheel.name else "cp311.def")).read_text().splitlines()[2:]:
-        known.add("_" + line.split()[0])
-    foreign = sorted(n for n, library in needs if library == "dynamic lookup" and n not in known)
+        return {n: archive.read(n) for n in archive.namelist() if n.endswith((".so", ".pyd")) or "/scripts/" in n}
+
+
+def windows_complaints(wheel: Path) -> list[str]:
+    """Modules that Python does not find, or that need names which it does not have."""
+    code = (
+        "import json, pefile, sys\n"
+        "pe = pefile.PE(data=sys.stdin.buffer.read())\n"
+        "needs = {e.dll.decode(): [i.name.decode() for i in e.imports] for e in pe.DIRECTORY_ENTRY_IMPORT}\n"
+        "has = [s.name.decode() for s in getattr(pe, 'DIRECTORY_ENTRY_EXPORT').symbols if s.name]\n"
+        "print(json.dumps([needs, has]))\n"
+    )
+    found = []
+    (module,) = (data for name, data in binaries(wheel).items() if name.endswith(".pyd"))
+    needs, has = json.loads(run(tool("python"), "-c", code, input=module, capture_output=True).stdout)
+    if has != ["PyInit__sardonyx"]:
+        found.append(f"the module exports {' '.join(has) or 'nothing'} instead of PyInit__sardonyx")
+    python = "python3.dll" if "-abi3-" in wheel.name else "python311.dll"
+    if {name for name in needs if name.lower().startswith("python")} != {python}:
+        found.append(f"it loads {' '.join(needs)}, and not {python} only")
+    foreign = set(needs.get(python, [])) - exported_by_python(wheel)
     if foreign:
-        found.append(f"names that Python does not have: {' '.join(foreign)}")
+        found.append(f"names that Python does not have: {' '.join(sorted(foreign))}")
     return found
 
 
-def undefined_of_macho(data: bytes) -> list[tuple[str, str]]:
-    """(name, library) of the undefined symbols of a 64-bit Mach-O file."""
-    import struct
+def macos_complaints(wheel: Path) -> list[str]:
+    """Libraries and names that neither macOS nor Python has, and modules for a newer system than the wheel says."""
+    found = []
+    oldest = re.search(r"macosx_(\d+)_(\d+)_", wheel.name)
+    assert oldest
+    known = {"_" + name for name in exported_by_python(wheel)}
+    for name, data in binaries(wheel).items():
+        file = macho(data)
+        foreign = sorted(set(file.libraries) - {"/usr/lib/libSystem.B.dylib", "/usr/lib/libc++.1.dylib"})
+        # Python's own names are looked for when the module is loaded.
+        foreign += sorted(n for n, library in file.needs if library == "dynamic lookup" and n not in known)
+        if foreign:
+            found.append(f"{name} needs {' '.join(foreign)}")
+        if file.oldest != tuple(int(n) for n in oldest.groups()):
+            found.append(f"{name} is for macOS {file.oldest}")
+        if name.endswith(".so") and "_PyInit__sardonyx" not in file.has:
+            found.append(f"{name} has no PyInit__sardonyx")
+    return found
 
+
+@dataclass
+class MachO:
+    libraries: list[str]
+    oldest: tuple[int, int] | None  # the first macOS that runs it
+    needs: list[tuple[str, str]]  # names, and the libraries that have them
+    has: set[str]
+
+
+def macho(data: bytes) -> MachO:
+    """What a 64-bit Mach-O file needs and exports."""
     magic, _, _, _, commands, _, _, _ = struct.unpack_from("<8I", data, 0)
     assert magic == 0xFEEDFACF, "no 64-bit Mach-O file"
-    at, libraries, symbols = 32, ["this file"], None
+    file = MachO([], None, [], set())
+    at, symbols = 32, None
     for _ in range(commands):
         command, size = struct.unpack_from("<2I", data, at)
         if command in (0xC, 0x80000018, 0x8000001F):  # LC_LOAD_DYLIB and its weak and re-exporting forms
             (offset,) = struct.unpack_from("<I", data, at + 8)
-            libraries.append(data[at + offset : data.index(b"\0", at + offset)].decode())
-        if command == 2:  # LC_SYMTAB
+            file.libraries.append(data[at + offset : data.index(b"\0", at + offset)].decode())
+        elif command == 2:  # LC_SYMTAB
             symbols = struct.unpack_from("<4I", data, at + 8)
+        elif command == 0x32:  # LC_BUILD_VERSION
+            (version,) = struct.unpack_from("<I", data, at + 12)
+            file.oldest = version >> 16, version >> 8 & 0xFF
         at += size
     assert symbols, "no table of symbols"
     offset, count, strings, _ = symbols
-    found = []
     for i in range(count):
         name, kind, _, description, _ = struct.unpack_from("<IBBHQ", data, offset + 16 * i)
-        if kind & 0xE0 or kind & 0x0E:  # debugging, or defined here
+        text = data[strings + name : data.index(b"\0", strings + name)].decode()
+        if kind & 0xE0:  # debugging
+            continue
+        if kind & 0x0E:
+            if kind & 1:  # visible outside
+                file.has.add(text)
             continue
         ordinal = description >> 8
-        library = "dynamic lookup" if ordinal == 0xFE else libraries[ordinal] if ordinal < len(libraries) else "?"
-        found.append((data[strings + name : data.index(b"\0", strings + name)].decode(), library))
-    return found
+        inside = 1 <= ordinal <= len(file.libraries)
+        file.needs.append((text, file.libraries[ordinal - 1] if inside else {0xFE: "dynamic lookup"}.get(ordinal, "?")))
+    return file
 
 
 def check(platforms: list[Platform]) -> int:
@@ -463,21 +528,14 @@ def sysroot(machine: str, suite: str = "bookworm") -> Path:
     folder = WORK / "sysroot" / f"{machine}-{suite}"
     if not (folder / "complete").exists():
         say(f"fetching Debian's Python for {machine} ({suite})")
-        folder.mkdir(parents=True, exist_ok=True)
+        # Debian 13 has no /lib in its packages, Debian 12 has both.
+        (folder / "usr" / "lib").mkdir(parents=True, exist_ok=True)
+        if not (folder / "lib").exists():
+            (folder / "lib").symlink_to("usr/lib")
         architecture = {"aarch64": "arm64"}[machine]
-        apt_get = [
-            "apt-get",
-            "-qq",
-            "-o",
-            f"APT::Architecture={architecture}",
-            "-o",
-            f"APT::Architectures={architecture}",
-        ]
-        apt(suite, *apt_get, "update", cwd=folder)
-        apt(suite, *apt_get, "download", *SYSROOTS[suite], cwd=folder)
+        apt(suite, "apt-get", "-qq", "download", *SYSROOTS[suite], cwd=folder, architecture=architecture)
         for package in folder.glob("*.deb"):
             run("dpkg-deb", "--fsys-tarfile", package, stdout=(folder / "data.tar").open("wb"))
-            # Debian 12 still has /lib and /usr/lib in its packages: join them.
             run("tar", "-C", folder, "--keep-directory-symlink", "-xf", folder / "data.tar")
             package.unlink()
         (folder / "data.tar").unlink()
@@ -530,7 +588,7 @@ def smoke_here(p: Platform) -> dict[str, dict]:
 
 
 def smoke_emulated(p: Platform) -> dict[str, dict]:
-    """Tries the wheels under qemu-user with Debian's Pythons and NumPy's wheel of that machine."""
+    """Tries the wheels under qemu-user with Debian's Pythons and the wheels of NumPy and JAX of that machine."""
     results = {}
     for minor, suite in ((11, "bookworm"), (13, "trixie")):
         root = sysroot(p.machine, suite)
@@ -539,12 +597,97 @@ def smoke_emulated(p: Platform) -> dict[str, dict]:
         tags = [f"--platform=manylinux_2_{n}_{p.machine}" for n in (28, 27, 26, 17)] + [f"--platform={p.tag}"]
         run(
             tool("python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary=:all:", *tags,
-            f"--python-version=3.{minor}", "--implementation=cp", "--target", site, wheel_for(p, minor),
+            f"--python-version=3.{minor}", "--implementation=cp", "--target", site, f"{wheel_for(p, minor)}[jax]",
         )  # fmt: skip
         python = [*(r.format(sysroot=root) for r in p.runner), root / "usr" / "bin" / f"python3.{minor}"]
         results |= smoked(
             f"wheel in Python 3.{minor}", *python, PYTHONHOME=str(root / "usr"), PYTHONPATH=str(site),
             SARDONYX_SMOKE_COMMAND=" ".join(str(a) for a in [*python[:-1], site / "bin" / p.program]),
+        )  # fmt: skip
+    return results
+
+
+# What Debian's compiler for musl must not see: Python's configure compares the name of Debian's C library with the one
+# that it finds, and setup.py adds the folders of Debian's libraries.
+MUSL_COMPILER = """#!/bin/bash
+[ "$1" = --print-multiarch ] && exit
+given=()
+for a; do case $a in -I/usr/*|-L/usr/*|-L/lib*) ;; *) given+=("$a") ;; esac; done
+exec musl-gcc "${given[@]}"
+"""
+
+
+def musl_python(minor: int) -> Path:
+    """The folder of a Python compiled for musl, in build/python. No registry has one; zlib, ssl and ctypes are left out."""
+    folder = WORK / f"musl-python-3.{minor}"
+    if (folder / "complete").exists():
+        return folder
+    say(f"compiling Python 3.{minor} for musl")
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "build").mkdir(parents=True)
+    (archive,) = (a for a in fetch_sources().glob(f"python3.{minor}_*.orig.tar.*") if a.suffix != ".asc")
+    (folder / "source").mkdir()
+    run("tar", "-C", folder / "source", "--strip-components=1", "-xf", archive)
+    (folder / "cc").write_text(MUSL_COMPILER)
+    (folder / "cc").chmod(0o755)
+    with (folder / "log").open("w") as log:
+        run(
+            folder / "source" / "configure", "-q", f"CC={folder / 'cc'}", "CFLAGS=-O1 -w", "--with-ensurepip=no",
+            "--disable-test-modules", cwd=folder / "build", stdout=log, stderr=log,
+        )  # fmt: skip
+        jobs = os.environ.get("JOBS", os.cpu_count() or 2)
+        run("make", "-s", f"-j{jobs}", cwd=folder / "build", stdout=log, stderr=log)
+    # NumPy's wheels need a newer loader than Debian 12's.
+    apt("trixie", "apt-get", "-qq", "download", "musl", cwd=folder)
+    (package,) = folder.glob("musl_*.deb")
+    run("dpkg-deb", "-x", package, folder / "musl")
+    (loader,) = (folder / "musl").rglob("libc.so")
+    run(tool("patchelf"), "--set-interpreter", loader, folder / "build" / "python")
+    (folder / "complete").touch()
+    return folder
+
+
+def musl_ml_dtypes(folder: Path, minor: int, site: Path) -> None:
+    """Compiles ml_dtypes, which has no wheels for musl."""
+    run(
+        tool("python"), "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation",
+        "--no-binary=:all:", "--dest", folder, "ml_dtypes",
+    )  # fmt: skip
+    (archive,) = folder.glob("ml_dtypes-*.tar.gz")
+    source = folder / "ml_dtypes"
+    shutil.rmtree(source, ignore_errors=True)
+    source.mkdir()
+    run("tar", "-C", source, "--strip-components=1", "-xf", archive)
+    shutil.copytree(source / "ml_dtypes", site / "ml_dtypes")
+    includes = [source, source / "third_party" / "eigen", site / "numpy" / "_core" / "include"]
+    includes += [folder / "source" / "Include", folder / "build"]
+    run(
+        WORK / "zig", "c++", "-target", "x86_64-linux-musl", "-shared", "-fPIC", "-O1", "-g0", "-s", "-std=c++17", "-w",
+        "-DEIGEN_MPL2_ONLY", *(f"-I{i}" for i in includes), *sorted((source / "ml_dtypes" / "_src").glob("*.cc")),
+        "-o", site / "ml_dtypes" / f"_ml_dtypes_ext.cpython-3{minor}-x86_64-linux-musl.so",
+    )  # fmt: skip
+
+
+def smoke_musl(p: Platform) -> dict[str, dict]:
+    """Tries the wheels in Pythons that were compiled for musl, with NumPy's wheel for musl."""
+    results = {}
+    for minor in (11, 13):
+        folder = musl_python(minor)
+        libraries, site = folder / "site", WORK / f"site-{p.name}-3.{minor}"
+        pip = [
+            tool("python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary=:all:",
+            f"--platform={p.tag}", f"--python-version=3.{minor}", "--implementation=cp", "--no-deps",
+        ]  # fmt: skip
+        if not (libraries / "complete").exists():
+            shutil.rmtree(libraries, ignore_errors=True)
+            run(*pip, "--target", libraries, "numpy>=2.0")
+            musl_ml_dtypes(folder, minor, libraries)
+            (libraries / "complete").touch()
+        shutil.rmtree(site, ignore_errors=True)
+        run(*pip, "--target", site, wheel_for(p, minor))
+        results |= smoked(
+            f"wheel in Python 3.{minor}", folder / "build" / "python", PYTHONPATH=f"{site}:{libraries}",
+            SARDONYX_SMOKE_COMMAND=str(site / "bin" / p.program),
         )  # fmt: skip
     return results
 
@@ -574,7 +717,8 @@ def tests(platforms: list[Platform]) -> int:
             results.setdefault(p.name, {})[name] = {"status": done.returncode, "last": last}
             (WORK / f"{p.name}-{name}.log").write_text(done.stdout + done.stderr)
             bad += done.returncode != 0
-        smokes = smoke_here(p) if p.name == "linux-x86_64" else smoke_emulated(p) if p.name == "linux-aarch64" else {}
+        smoke = {"linux-x86_64": smoke_here, "linux-aarch64": smoke_emulated, "musl-x86_64": smoke_musl}.get(p.name)
+        smokes = smoke(p) if smoke else {}
         results[p.name] |= smokes
         bad += sum(r["status"] != 0 for r in smokes.values())
         results_file.write_text(json.dumps(results, indent=1))
