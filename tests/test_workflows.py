@@ -3,8 +3,10 @@
 import importlib.util
 import json
 import re
+import struct
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -177,21 +179,48 @@ def test_wheels_are_made_for_each_platform_that_is_promised():
             assert p.tag == f"macosx_{oldest[1]}_{oldest[2]}_{p.machine}", "tag and oldest macOS differ"
 
 
-def test_undefined_symbols_of_a_mach_o_file_are_found():
-    """A file written here: one library, one symbol of it, one that is looked up when loaded, one defined."""
-    import struct
+def mach_o(oldest=13, library=b"/usr/lib/libSystem.B.dylib", python=b"_PyLong_Type", entry=b"_PyInit__sardonyx"):
+    """A file with one library, one symbol of it, one that is looked up when loaded, one defined."""
+    names = [b"_malloc", python, entry]
+    places = [1 + sum(len(n) + 1 for n in names[:i]) for i in range(3)]
+    library = (library + b"\0").ljust(32, b"\0")
+    commands = struct.pack("<6I", 0xC, 24 + len(library), 24, 0, 0, 0) + library
+    commands += struct.pack("<6I", 0x32, 24, 1, oldest << 16, oldest << 16, 0)
+    begin = 32 + len(commands) + 24
+    symbols = struct.pack("<IBBHQ", places[0], 0x01, 0, 1 << 8, 0)
+    symbols += struct.pack("<IBBHQ", places[1], 0x01, 0, 0xFE << 8, 0)
+    symbols += struct.pack("<IBBHQ", places[2], 0x0F, 1, 0, 64)
+    text = b"\0" + b"\0".join(names) + b"\0"
+    commands += struct.pack("<6I", 2, 24, begin, 3, begin + len(symbols), len(text))
+    return struct.pack("<8I", 0xFEEDFACF, 0, 0, 8, 3, len(commands), 0, 0) + commands + symbols + text
 
-    names = b"\0_malloc\0_PyLong_Type\0_mine\0"
-    library = b"/usr/lib/libSystem.B.dylib\0".ljust(32, b"\0")
-    load_library = struct.pack("<6I", 0xC, 24 + len(library), 24, 0, 0, 0) + library
-    begin = 32 + len(load_library) + 24
-    symbols = struct.pack("<IBBHQ", 1, 0x01, 0, 1 << 8, 0)
-    symbols += struct.pack("<IBBHQ", 9, 0x01, 0, 0xFE << 8, 0)
-    symbols += struct.pack("<IBBHQ", 22, 0x0F, 1, 0, 64)
-    table = struct.pack("<6I", 2, 24, begin, 3, begin + len(symbols), len(names))
-    head = struct.pack("<8I", 0xFEEDFACF, 0, 0, 8, 2, len(load_library) + 24, 0, 0)
-    found = script().undefined_of_macho(head + load_library + table + symbols + names)
-    assert found == [("_malloc", "/usr/lib/libSystem.B.dylib"), ("_PyLong_Type", "dynamic lookup")]
+
+def test_what_a_mach_o_file_needs_and_has_is_found():
+    file = script().macho(mach_o())
+    assert file.needs == [("_malloc", "/usr/lib/libSystem.B.dylib"), ("_PyLong_Type", "dynamic lookup")]
+    assert file.has == {"_PyInit__sardonyx"}
+    assert file.oldest == (13, 0)
+    assert file.libraries == ["/usr/lib/libSystem.B.dylib"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, []),
+        ({"oldest": 14}, ["is for macOS (14, 0)"]),
+        ({"library": b"/opt/lib/libfmt.dylib"}, ["needs /opt/lib/libfmt.dylib"]),
+        ({"python": b"_PyUnknown"}, ["needs _PyUnknown"]),
+        ({"entry": b"_other"}, ["has no PyInit__sardonyx"]),
+    ],
+)
+def test_modules_that_macos_would_not_load_are_refused(change, said, tmp_path, monkeypatch):
+    wheels = script()
+    monkeypatch.setattr(wheels, "DEPS", tmp_path)
+    (tmp_path / "abi3.def").write_text("LIBRARY python3.dll\nEXPORTS\n  PyLong_Type DATA\n")
+    wheel = tmp_path / "sardonyx-0-cp312-abi3-macosx_13_0_arm64.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("sardonyx/_sardonyx.abi3.so", mach_o(**change))
+    assert wheels.macos_complaints(wheel) == [f"sardonyx/_sardonyx.abi3.so {text}" for text in said]
 
 
 def test_tags_are_compared_by_number():
