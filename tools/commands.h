@@ -99,6 +99,7 @@ struct OptimizeArgs {
   bool allow_empty = false;
   bool inline_functions = false;
   bool declare_types = false;
+  std::string trace;          // a file for the steps, which `view` shows
   bool changes = false;       // Core ML: report what each pass changed
   bool link_weights = false;  // Core ML
   bool json = false;

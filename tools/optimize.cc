@@ -13,9 +13,13 @@
 #include "commands.h"
 #include "jobs.h"
 #include "output.h"
+#include "sardonyx/infer.h"
+#include "sardonyx/io.h"
 #include "savings.h"
 #include "say.h"
 #include "support/progress.h"
+#include "view/model_page.h"
+#include "view/steps_file.h"
 
 namespace sardonyx::tools {
 namespace {
@@ -164,7 +168,8 @@ void print_changes(const OptimizeReport& r) {
   }
 }
 
-ordered_json json_of(std::string_view command, const Job& job, const std::string& output, const OptimizeReport& r) {
+ordered_json json_of(std::string_view command, const Job& job, const std::string& output, const std::string& trace,
+                     const OptimizeReport& r) {
   const auto counts = [](const ModelCounts& c, uint64_t file) {
     return ordered_json{
         {"nodes", c.nodes}, {"parameters", c.parameters}, {"tensor_bytes", c.bytes}, {"file_bytes", file}, {"ops", c.ops}};
@@ -188,6 +193,7 @@ ordered_json json_of(std::string_view command, const Job& job, const std::string
   }
   ordered_json j = json_head(command, job.in.string(), !r.passes.failed());
   j["output"] = output.empty() ? ordered_json() : ordered_json(output);
+  if (!trace.empty()) j["trace"] = trace;
   j["before"] = counts(r.before, r.file_before);
   j["after"] = counts(r.after, r.file_after);
   if (r.savings) {
@@ -225,10 +231,34 @@ void watch(PassRequest& request, const OptimizeArgs& args, Progress& progress) {
   request.progress = [&](std::string_view pass, size_t done, size_t total) { progress.show(pass, done, total); };
 }
 
+std::string shown(const std::filesystem::path& in) { return in == "/dev/stdin" ? "-" : in.string(); }
+
+// The steps of the optimization, which runs on a model of its own: the result is the same with and without them.
+std::string steps_of(const Job& job, const OptimizeArgs& args, const OptimizeOptions& options) {
+  const auto model = read_model(job.in.string(), {.map = !args.no_mmap});
+  ValueFacts facts;
+  infer_model(*model, facts, /*tolerant=*/true);
+  OptimizeOptions how = options;
+  how.request.verify = Verify::kOff;
+  how.request.explain.clear();
+  how.request.on_near_miss = nullptr;
+  how.hint = how.count_savings = how.log_changes = false;
+  return view::steps_scene(*model, job.in, how);
+}
+
+void require_trace_name(const std::vector<Job>& jobs, const OptimizeArgs& args) {
+  if (args.trace.empty()) return;
+  if (std::filesystem::path(args.trace).extension() != ".sxt")
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' does not end in .sxt, the suffix of steps", args.trace),
+                {fmt::format("help: name it '{}.sxt'", args.trace)});
+  if (jobs.size() != 1)
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("--trace takes one model, and there are {}", jobs.size()));
+  if (shown(jobs.front().in) == "-")
+    throw Error(ErrorCode::kInvalidArgument, "--trace reads the model twice, and standard input can be read once");
+}
+
 using Optimize =
     std::function<OptimizeReport(const std::filesystem::path& in, const std::filesystem::path& out, bool is_coreml)>;
-
-std::string shown(const std::filesystem::path& in) { return in == "/dev/stdin" ? "-" : in.string(); }
 
 // Optimizes one model. The result of a dry run goes to a folder that is removed, and that of `-o -` through one.
 OptimizeReport run_one(const Job& job, const OptimizeArgs& args, const Optimize& one) {
@@ -249,14 +279,20 @@ OptimizeReport run_one(const Job& job, const OptimizeArgs& args, const Optimize&
 }
 
 // Runs the jobs and prints the results. Continues after a model that is refused.
-int run(const std::vector<Job>& jobs, const OptimizeArgs& args, Progress& progress, const Optimize& one) {
+// `options`: for a job.
+int run(const std::vector<Job>& jobs, const OptimizeArgs& args, Progress& progress,
+        const std::function<const OptimizeOptions&(const Job&)>& options, const Optimize& one) {
+  require_trace_name(jobs, args);
   ordered_json all = ordered_json::array();
   bool failed = false;
   int code = 0;
   for (const Job& job : jobs) {
     const std::string in = shown(job.in);
     try {
+      // Before the result may replace the model.
+      const std::string steps = args.trace.empty() ? std::string() : steps_of(job, args, options(job));
       const OptimizeReport r = run_one(job, args, one);
+      if (!args.trace.empty()) view::write_steps(args.trace, steps);
       for (const std::string& w : r.warnings) warn("warning: {}\n", w);
       for (const PassReport& p : r.passes.passes) {
         if (!p.error.empty()) warn("warning: {} was skipped: {}\n", p.name, p.error);
@@ -264,7 +300,7 @@ int run(const std::vector<Job>& jobs, const OptimizeArgs& args, Progress& progre
       for (const std::string& f : r.passes.faults) warn("fault: {}\n", f);
       failed |= r.passes.failed();
       const std::string out = args.dry_run ? std::string() : is_standard_output(job.out.string()) ? "-" : job.out.string();
-      if (args.json) all.push_back(json_of(args.command, {in, job.out, {}}, out, r));
+      if (args.json) all.push_back(json_of(args.command, {in, job.out, {}}, out, args.trace, r));
       if (!args.json && !args.quiet) print_report(in, out.empty() ? "(dry run: nothing is written)" : out, r, args.verbose);
       if (!args.json && args.verbose) print_passes(r);
       if (!args.json && args.changes) print_changes(r);
@@ -364,9 +400,11 @@ int optimize(const OutputArgs& out, const OptimizeArgs& args) {
   WriteOptions write = write_options(out);
   if (is_standard_output(out.output)) write.external = WriteOptions::External::kNever;
   const ReadOptions read{.map = !args.no_mmap};
-  return run(jobs, args, progress, [&](const std::filesystem::path& in, const std::filesystem::path& to, bool is_coreml) {
-    return is_coreml ? optimize_coreml_file(in, to, *coreml, read) : optimize_file(in, to, *onnx, read, write);
-  });
+  const auto options_for = [&](const Job& job) -> const OptimizeOptions& { return is_coreml_name(job.in) ? *coreml : *onnx; };
+  return run(jobs, args, progress, options_for,
+             [&](const std::filesystem::path& in, const std::filesystem::path& to, bool is_coreml) {
+               return is_coreml ? optimize_coreml_file(in, to, *coreml, read) : optimize_file(in, to, *onnx, read, write);
+             });
 }
 
 int optimize_coreml(const std::string& output, const OptimizeArgs& args) {
@@ -380,10 +418,11 @@ int optimize_coreml(const std::string& output, const OptimizeArgs& args) {
   watch(options.request, args, progress);
   constexpr std::string_view kExtensions[] = {".mlpackage", ".mlmodel"};
   const ReadOptions read{.map = !args.no_mmap};
-  return run(jobs_of(args.inputs, output, kExtensions), args, progress,
-             [&](const std::filesystem::path& in, const std::filesystem::path& to, bool) {
-               return optimize_coreml_file(in, to, options, read);
-             });
+  return run(
+      jobs_of(args.inputs, output, kExtensions), args, progress, [&](const Job&) -> const OptimizeOptions& { return options; },
+      [&](const std::filesystem::path& in, const std::filesystem::path& to, bool) {
+        return optimize_coreml_file(in, to, options, read);
+      });
 }
 
 }  // namespace sardonyx::tools

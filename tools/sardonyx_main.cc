@@ -211,6 +211,8 @@ class CommandLine {
     command->add_flag("--quiet", args.quiet, "Print errors only; no progress bar");
     command->add_flag("-v,--verbose", args.verbose, "Also print what each pass did, and how long it took");
     command->add_flag("-n,--dry-run", args.dry_run, "Do everything but write the result");
+    command->add_option("--trace", args.trace, "Also write the steps, for `sardonyx view FILE.sxt -o page.html`")
+        ->type_name("FILE.sxt");
   }
 
   void run_optimize(CLI::App* command, std::string name) {
@@ -483,6 +485,8 @@ class CommandLine {
     command = app_.add_subcommand("profile", "Show where an ONNX model spends its time in onnxruntime");
     command->add_option("model", text_, "An ONNX file")->required();
     command->add_option("--against", text_, "Another model, whose times stand beside")->type_name("MODEL");
+    command->add_option("-o,--output", text_, "A page of the model, colored by time; with --against, of both models")
+        ->type_name("FILE.html");
     command->add_option("--by", text_, "What a row is (default: node)")
         ->check(CLI::IsMember({"node", "operator", "module", "line"}));
     command->add_option("--most", text_, "How many rows (default: 20)")->type_name("N");

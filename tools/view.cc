@@ -12,6 +12,7 @@
 #include "say.h"
 #include "support/atomic_file.h"
 #include "view/model_page.h"
+#include "view/steps_file.h"
 
 namespace sardonyx::tools {
 namespace {
@@ -20,6 +21,22 @@ std::string page_of(Model& m, const std::string& input, const ViewArgs& args) {
   std::optional<OptimizeOptions> options;
   if (!args.passes.empty()) options = optimize_options(args.passes, m.dialect());
   return view::model_page(m, input, options ? &*options : nullptr);
+}
+
+int view_steps(const FileArgs& files, const ViewArgs& args, bool is_page) {
+  if (!args.passes.empty())
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{} holds the steps of an optimization, and --passes runs one", files.input));
+  if (!is_page)
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{} holds the steps of an optimization, which a page shows", files.input),
+                {"help: add -o page.html"});
+  write_page(args.output, view::page(view::read_steps(files.input)));
+  if (!args.json) return 0;
+  ordered_json j = json_head("view", files.input, true);
+  j["output"] = args.output;
+  print_one(std::move(j));
+  return 0;
 }
 
 }  // namespace
@@ -55,6 +72,7 @@ int view(const FileArgs& files, const ViewArgs& args) {
                 {"help: add -o page.html; `sardonyx optimize` writes the optimized model"});
   }
   if (is_page) view::require_page();
+  if (std::filesystem::path(files.input).extension() == ".sxt") return view_steps(files, args, is_page);
   const auto model = read_model(opened(files.input), {.map = !files.no_mmap});
   ValueFacts facts;
   infer_model(*model, facts, /*tolerant=*/true);  // what is wrong, `check` says

@@ -198,8 +198,27 @@ nb::dict diff(const nb::object& before, const nb::object& after) {
   return d;
 }
 
+// Milliseconds by graph and node, in the order of node_origins(). Fewer nodes: the others took no time.
+using Times = std::vector<std::vector<double>>;
+
+std::optional<view::NodeMeasure> measure_of(const Model& m, const Times& times) {
+  if (times.empty()) return std::nullopt;
+  view::NodeMeasure measure{.name = "milliseconds", .by_node = {}};
+  std::vector<const Graph*> graphs{&m.graph()};
+  for (size_t g = 0; g < graphs.size() && g < times.size(); ++g) {
+    size_t at = 0;
+    for (const Node& n : graphs[g]->nodes()) {
+      if (n.has(Trait::kConstant)) continue;
+      for (const Body& b : n.bodies()) graphs.push_back(b.graph);
+      if (at < times[g].size()) measure.by_node[&n] = times[g][at];
+      ++at;
+    }
+  }
+  return measure;
+}
+
 // The page of `sardonyx view`; with passes, of each step of that optimization.
-std::string page(const nb::object& of, const std::string& title, const std::vector<std::string>& passes) {
+std::string page(const nb::object& of, const std::string& title, const std::vector<std::string>& passes, const Times& times) {
   const Source source(of);
   const Unlocked others_may_run;
   view::require_page();
@@ -207,11 +226,12 @@ std::string page(const nb::object& of, const std::string& title, const std::vect
   infer_model(*source.model, facts, /*tolerant=*/true);
   OptimizeOptions options;
   options.request.passes = passes;
-  return view::model_page(*source.model, title, passes.empty() ? nullptr : &options);
+  const auto measure = measure_of(*source.model, times);
+  return view::model_page(*source.model, title, passes.empty() ? nullptr : &options, measure ? &*measure : nullptr);
 }
 
 std::string diff_page(const nb::object& before, const nb::object& after, const std::string& name_before,
-                      const std::string& name_after) {
+                      const std::string& name_after, const Times& times_before, const Times& times_after) {
   const Source a(before), b(after);
   const Unlocked others_may_run;
   view::require_page();
@@ -219,7 +239,8 @@ std::string diff_page(const nb::object& before, const nb::object& after, const s
     ValueFacts facts;
     infer_model(*s->model, facts, /*tolerant=*/true);
   }
-  return view::diff_page(*a.model, *b.model, name_before, name_after);
+  const auto x = measure_of(*a.model, times_before), y = measure_of(*b.model, times_after);
+  return view::diff_page(*a.model, *b.model, name_before, name_after, x ? &*x : nullptr, y ? &*y : nullptr);
 }
 
 nb::dict verify(const nb::object& before, const nb::object& after, const std::string& numerics, const std::string& target,
@@ -254,9 +275,9 @@ void bind_inspect(nb::module_& m) {
   m.def("info", &info, nb::arg("model"), nb::arg("input_shapes"), "What a model, a path or bytes, consists of.");
   m.def("node_origins", &node_origins, nb::arg("model"), "Where the nodes of each graph come from.");
   m.def("check", &check, nb::arg("model"), "What is wrong with a model.");
-  m.def("page", &page, nb::arg("of"), nb::arg("title"), nb::arg("passes"), "The page of a model.");
+  m.def("page", &page, nb::arg("of"), nb::arg("title"), nb::arg("passes"), nb::arg("times") = Times(), "The page of a model.");
   m.def("diff_page", &diff_page, nb::arg("before"), nb::arg("after"), nb::arg("name_before"), nb::arg("name_after"),
-        "The page of two models.");
+        nb::arg("times_before") = Times(), nb::arg("times_after") = Times(), "The page of two models.");
   m.def("diff", &diff, nb::arg("before"), nb::arg("after"), "How the texts of two models differ.");
   m.def("verify", &verify, nb::arg("before"), nb::arg("after"), nb::arg("numerics"), nb::arg("target"), nb::arg("rtol").none(),
         nb::arg("atol").none(), "Whether two models compute the same on seeded inputs.");

@@ -122,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_argument("--runs", type=int, default=10, metavar="N", help="how many runs are counted")
     profile.add_argument("--threads", type=int, default=0, metavar="N", help="threads of one operator")
     profile.add_argument("--provider", action="append", default=[], metavar="NAME", help="execution provider")
+    profile.add_argument("-o", "--output", default=None, metavar="FILE", help="a page of the model, colored by time")
     profile.add_argument("--json", action="store_true", help="machine-readable output: an array of objects")
     profile.set_defaults(verbose=False)
     commands.add_parser("lint-plugin", help="check the source of converter plugins", add_help=False)
@@ -407,8 +408,17 @@ def _profile(options) -> int:
             providers=options.provider or ["CPUExecutionProvider"],
         )
 
+    if options.output and not options.output.endswith((".html", ".htm")):
+        raise Error(
+            f"'{options.output}' is no name of a page",
+            "invalid_argument",
+            notes=[f"help: name the output '{options.output}.html'"],
+        )
     found = one(options.function)
     against = one(options.against) if options.against else None
+    if options.output:
+        Path(options.output).parent.mkdir(parents=True, exist_ok=True)
+        found.page(against).save(options.output)
     if options.json:
         both = [(options.function, found)] + ([(options.against, against)] if against else [])
         _print_json(
@@ -419,6 +429,7 @@ def _profile(options) -> int:
                     "runs": p.runs,
                     "onnxruntime": p.onnxruntime,
                     "nodes": [vars(n) for n in p.nodes],
+                    "output": options.output,
                 }
                 for name, p in both
             )

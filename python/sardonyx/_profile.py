@@ -4,7 +4,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,9 +12,10 @@ import numpy as np
 
 from sardonyx import _sardonyx as native
 from sardonyx._error import Error
-from sardonyx._inspect import _source
+from sardonyx._inspect import Page, _source
 from sardonyx._require import one_of, require
 from sardonyx._run import _NUMPY, _told
+from sardonyx.report import preformatted
 
 _SUFFIX = "_kernel_time"
 _CONTAINERS = ("If", "Loop", "Scan")  # their time includes that of the nodes inside
@@ -42,6 +43,23 @@ class Profile:
     nodes: tuple[NodeTime, ...]  # the slowest first; If, Loop and Scan without what is inside
     runs: int
     onnxruntime: str
+    _source: str | bytes = field(default="", repr=False, compare=False)
+    _times: list[list[float]] = field(default_factory=list, repr=False, compare=False)  # ms by graph and node
+
+    def page(self, against: "Profile | None" = None) -> Page:
+        """The drawing of the model, colored by time; with another profile, of both models.
+
+        The model is read again where it was given as a path. Time that no node of the model has is not drawn.
+
+            >>> sardonyx.profile("model.onnx").page().save("time.html")
+        """
+        if against is None:
+            return Page(native.page(self._source, self.model, [], self._times))
+        names = (self.model, against.model)
+        return Page(native.diff_page(self._source, against._source, *names, self._times, against._times))
+
+    def _repr_html_(self) -> str:
+        return preformatted(self)
 
     def by(self, what: Literal["node", "operator", "module", "line"]) -> dict[str, float]:
         """Seconds per run by node, operator, module or source line, the slowest first.
@@ -143,12 +161,15 @@ def profile(
     starts = sorted(e["ts"] for e in events if e.get("cat") == "Session" and e["name"] == "model_run")
     whole = sorted(e["dur"] for e in events if e.get("cat") == "Session" and e["name"] == "model_run")
     counted = [e for e in events if e.get("cat") == "Node" and e["name"].endswith(_SUFFIX) and e["ts"] >= starts[2]]
+    nodes, times = _times(counted, origins, runs)
     return Profile(
         model=name,
         seconds=whole[len(whole) // 2] / 1e6,
-        nodes=_times(counted, origins, runs),
+        nodes=nodes,
         runs=runs,
         onnxruntime=ort.__version__,
+        _source=source,
+        _times=times,
     )
 
 
@@ -183,7 +204,8 @@ class _Origins:
         return None
 
 
-def _times(events: Sequence[dict], origins: _Origins, runs: int) -> tuple[NodeTime, ...]:
+def _times(events: Sequence[dict], origins: _Origins, runs: int) -> tuple[tuple[NodeTime, ...], list[list[float]]]:
+    """The nodes by time, and milliseconds by graph and node, in the order of the model."""
     sums: dict[tuple, float] = {}
     found: dict[tuple, tuple] = {}
     containers: list[tuple[int, tuple, tuple | None]] = []  # those around the event: end, key, node
@@ -209,7 +231,11 @@ def _times(events: Sequence[dict], origins: _Origins, runs: int) -> tuple[NodeTi
         nodes.append(
             NodeTime(name, op, max(0.0, seconds), provider.removesuffix("ExecutionProvider"), module, tuple(lines))
         )
-    return tuple(sorted(nodes, key=lambda n: -n.seconds))
+    by_node: dict[int, float] = {}
+    for key, node in found.items():
+        by_node[id(node)] = by_node.get(id(node), 0.0) + max(0.0, sums[key]) * 1e3
+    times = [[by_node.get(id(node), 0.0) for node in graph] for graph in origins.graphs]
+    return tuple(sorted(nodes, key=lambda n: -n.seconds)), times
 
 
 def _feeds(wanted: Sequence[Any], given: Mapping[str, Any], shapes: Sequence[str]) -> dict[str, np.ndarray]:

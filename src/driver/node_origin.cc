@@ -37,6 +37,41 @@ std::pair<std::string, int> split_line(std::string_view text) {
 
 bool is_file(std::string_view name) { return name.ends_with(".py") || name.ends_with(".ipynb") || name.starts_with('<'); }
 
+// Frames of a Python traceback, the innermost first: `File "net.py", line 41, in forward`. Those inside PyTorch are left out
+// where there are others.
+std::vector<SourceLine> frames_of(std::string_view trace) {
+  constexpr std::string_view kFile = "File \"", kLine = "\", line ", kIn = ", in ";
+  constexpr size_t kMost = 4;
+  std::vector<std::string_view> frames;
+  for (size_t at = 0; at < trace.size();) {
+    const size_t end = std::min(trace.find('\n', at), trace.size());
+    const size_t text = std::min(trace.find_first_not_of(' ', at), end);
+    if (trace.substr(text).starts_with(kFile)) frames.push_back(trace.substr(text, end - text));
+    at = end + 1;
+  }
+  std::vector<SourceLine> own, all;
+  for (auto f = frames.rbegin(); f != frames.rend() && own.size() < kMost; ++f) {
+    std::string_view frame = *f;
+    frame.remove_prefix(kFile.size());
+    const size_t quote = frame.find(kLine);
+    if (quote == std::string_view::npos) continue;
+    const std::string_view path = frame.substr(0, quote);
+    frame.remove_prefix(quote + kLine.size());
+    SourceLine s;
+    const auto [rest, error] = std::from_chars(frame.data(), frame.data() + frame.size(), s.line);
+    if (error != std::errc()) continue;
+    frame.remove_prefix(static_cast<size_t>(rest - frame.data()));
+    if (frame.starts_with(kIn)) s.function = frame.substr(kIn.size());
+    s.file = path.substr(path.find_last_of("/\\") + 1);
+    if (path.find("/torch/") == std::string_view::npos) {
+      add_new(own, std::move(s));
+    } else if (all.size() < kMost) {
+      add_new(all, std::move(s));
+    }
+  }
+  return own.empty() ? all : own;
+}
+
 void read_metadata(const Metadata& all, NodeOrigin& origin) {
   std::vector<SourceLine> calls;
   std::vector<std::pair<std::string, int>> files;
@@ -56,6 +91,8 @@ void read_metadata(const Metadata& all, NodeOrigin& origin) {
       for (const std::string_view part : parts_of(value)) add_new(origin.lowerings, std::string(part));
     } else if (key == "pkg.sardonyx.rules") {
       for (const std::string_view part : parts_of(value)) add_new(origin.rules, std::string(part));
+    } else if (key == "pkg.torch.onnx.stack_trace") {
+      for (SourceLine& s : frames_of(value)) add_new(origin.lines, std::move(s));
     } else {
       origin.others.emplace_back(key, value);
     }

@@ -10,6 +10,7 @@
 #include "driver/half_report.h"
 #include "driver/input_shapes.h"
 #include "driver/kept_names.h"
+#include "driver/kept_origins.h"
 #include "driver/outside_names.h"
 #include "driver/submodel.h"
 #include "driver/unknown_operators.h"
@@ -71,6 +72,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   std::optional<KeptNames> names;
   if (options.keep_names) names.emplace(m);
   OutsideNames outside(m);
+  KeptOrigins origins(m, /*all=*/options.opset != 0);
   const bool is_verified = options.request.verify != Verify::kOff;
   constexpr size_t kHinted = 50000;  // nodes, beyond which another run takes seconds
   const bool is_hinted = options.hint && options.opset == 0 && m.num_nodes() <= kHinted;
@@ -87,6 +89,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   }
   append(report.passes, run_uncompared(m, options.request));
   outside.restore();
+  origins.restore();
   if (is_verified && !report.passes.passes.empty()) {
     if (options.request.progress) options.request.progress("comparing results", 0, 1);
     const ValueCheck check = check_results(*original, m, options.request, numerics, options.tolerance, report.passes);

@@ -20,6 +20,7 @@
 #include "rewrite/matcher.h"
 #include "rewrite/mil_rewriter.h"
 #include "rewrite/onnx_rewriter.h"
+#include "rewrite/origin_reader.h"
 #include "rewrite/ready_rule.h"
 #include "rewrite/shuffled_worklist.h"
 #include "rewrite/values.h"
@@ -326,6 +327,11 @@ class Driver {
     AnyRewriter& rewriter = rewriter_of(g);
     Builder& b = std::visit([](Builder& any) -> Builder& { return any; }, rewriter);
     b.set_insertion_point(&root);
+    if (origins_ != nullptr) {
+      for (Node* n : m.nodes()) {
+        if (n->provenance() == 0 && n->extra() != nullptr) origins_->read(*n);
+      }
+    }
     uint32_t provenance = root.provenance();
     for (Node* n : m.nodes()) {
       if (n->provenance() != provenance) provenance = model_.merge_provenance(provenance, n->provenance());
@@ -488,6 +494,7 @@ class Driver {
   ShuffledWorklist* const shuffle_ = ShuffledWorklist::innermost();
   ChangeLog* const log_ = ChangeLog::innermost();
   EditListener* const listener_ = EditListener::of(model_);
+  OriginReader* const origins_ = OriginReader::of(model_);
   std::vector<State> states_;       // of rules_
   uint64_t seen_ops_ = UINT64_MAX;  // the model's set of operators at the last activation
   bool exact_ = false;              // whether that activation also turned rules off

@@ -67,6 +67,15 @@ std::vector<double> flops_of(Model& m, const Picture& p) {
   return is_any ? by_node : std::vector<double>();
 }
 
+// The numbers of the last step's nodes, by node of the picture.
+std::vector<double> numbers_of(const NodeMeasure& measure, const Picture& p) {
+  std::vector<double> by_node(p.nodes.size(), 0);
+  p.each_of_last_step([&](const Node& n, uint32_t at) {
+    if (const auto known = measure.by_node.find(&n); known != measure.by_node.end()) by_node[at] = known->second;
+  });
+  return by_node;
+}
+
 bool has_open_sizes(const Model& m) {
   return std::ranges::any_of(m.graph().inputs(),
                              [](const Port& p) { return p.value->ranked() && !p.value->type()->is_static(); });
@@ -101,7 +110,10 @@ std::vector<std::pair<std::string, std::string>> page_facts(const Model& m) {
   return facts;
 }
 
-std::string model_page(Model& m, const std::filesystem::path& file, const OptimizeOptions* passes) {
+namespace {
+
+std::string model_scene(Model& m, const std::filesystem::path& file, const OptimizeOptions* passes,
+                        const NodeMeasure* measure) {
   Picture picture;
   SceneOptions options{.title = file.filename().string(), .facts = page_facts(m)};
   if (options.title.empty()) options.title = file.string();  // "model.mlpackage/"
@@ -111,16 +123,35 @@ std::string model_page(Model& m, const std::filesystem::path& file, const Optimi
   } else {
     trace(m, *passes, picture);
   }
+  if (measure != nullptr) {
+    options.measures.emplace_back(measure->name, numbers_of(*measure, picture));
+    options.color = "=" + measure->name;
+  }
   if (std::vector<double> flops = flops_of(m, picture); !flops.empty())
     options.measures.emplace_back(has_open ? "FLOPs, open sizes as 1" : "FLOPs", std::move(flops));
   options.sources = sources_of(picture, file);
-  return page(picture, options);
+  return scene_json(picture, options);
 }
 
-std::string diff_page(const Model& before, const Model& after, const std::string& name_before, const std::string& name_after) {
+}  // namespace
+
+std::string model_page(Model& m, const std::filesystem::path& file, const OptimizeOptions* passes, const NodeMeasure* measure) {
+  require_page();
+  return page(model_scene(m, file, passes, measure));
+}
+
+std::string steps_scene(Model& m, const std::filesystem::path& file, const OptimizeOptions& passes) {
+  return model_scene(m, file, &passes, nullptr);
+}
+
+std::string diff_page(const Model& before, const Model& after, const std::string& name_before, const std::string& name_after,
+                      const NodeMeasure* measure_before, const NodeMeasure* measure_after) {
   const ModelMatch match = match_models(before, after);
   Picture picture;
+  SceneOptions options{.title = fmt::format("{} → {}", name_before, name_after), .facts = page_facts(after), .is_diff = true};
   picture.add(before, name_before);
+  std::vector<double> numbers_before;
+  if (measure_before != nullptr) numbers_before = numbers_of(*measure_before, picture);
   std::unordered_map<const Node*, uint32_t> places;
   for (const auto& [y, x] : match.before_of) {
     if (const auto at = picture.find(*x)) places.emplace(y, *at);
@@ -129,7 +160,16 @@ std::string diff_page(const Model& before, const Model& after, const std::string
     const auto at = places.find(&n);
     return at == places.end() ? std::nullopt : std::optional(at->second);
   });
-  return page(picture, {.title = fmt::format("{} → {}", name_before, name_after), .facts = page_facts(after), .is_diff = true});
+  if (measure_before != nullptr && measure_after != nullptr) {
+    numbers_before.resize(picture.nodes.size());
+    const bool is_one_name = name_before == name_after;
+    const std::string before_name = fmt::format("{}, {}", measure_before->name, is_one_name ? "before" : name_before);
+    const std::string after_name = fmt::format("{}, {}", measure_after->name, is_one_name ? "after" : name_after);
+    options.measures.emplace_back(before_name, std::move(numbers_before));
+    options.measures.emplace_back(after_name, numbers_of(*measure_after, picture));
+    options.color = "=" + after_name;
+  }
+  return page(picture, options);
 }
 
 }  // namespace sardonyx::view

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,11 +15,21 @@ namespace sardonyx::view {
 // Versions, inputs, results and sizes, as a list of names and texts.
 std::vector<std::pair<std::string, std::string>> page_facts(const Model& m);
 
+// Numbers of nodes to color by, such as "milliseconds".
+struct NodeMeasure {
+  std::string name;
+  std::unordered_map<const Node*, double> by_node;
+};
+
 // The page of a model whose types were inferred; with `passes`, the page of each step of that optimization, which changes the model.
 // `file`: where the model lies, for its title and for source files beside it.
-std::string model_page(Model& m, const std::filesystem::path& file, const OptimizeOptions* passes = nullptr);
+std::string model_page(Model& m, const std::filesystem::path& file, const OptimizeOptions* passes = nullptr,
+                       const NodeMeasure* measure = nullptr);
+// The steps as JSON, for a file of them (view/steps_file.h).
+std::string steps_scene(Model& m, const std::filesystem::path& file, const OptimizeOptions& passes);
 
-// The page of two models, whose types were inferred.
-std::string diff_page(const Model& before, const Model& after, const std::string& name_before, const std::string& name_after);
+// The page of two models, whose types were inferred. Measures of both, or of none, are given.
+std::string diff_page(const Model& before, const Model& after, const std::string& name_before, const std::string& name_after,
+                      const NodeMeasure* measure_before = nullptr, const NodeMeasure* measure_after = nullptr);
 
 }  // namespace sardonyx::view

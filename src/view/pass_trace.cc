@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "driver/node_origin.h"
-#include "rewrite/pass.h"
 #include "support/stopwatch.h"
 
 namespace sardonyx::view {
@@ -33,27 +31,9 @@ std::string label_of(std::string_view pass, const std::vector<ChangeLog::Firing>
   return label;
 }
 
-// Files say in metadata where nodes come from. As provenance, it reaches the nodes that passes make of them.
-void keep_origins(Model& m) {
-  for (const auto& f : m.functions()) {
-    for (Graph* g : graphs_in(f->graph())) {
-      for (Node& n : g->nodes()) {
-        if (n.provenance() != 0 || n.extra() == nullptr || n.extra()->metadata.empty()) continue;
-        const NodeOrigin origin = origin_of(n);
-        Provenance p;
-        for (const SourceLine& s : origin.lines) p.sources.push_back({.file = s.file, .line = s.line, .function = s.function});
-        if (p.sources.empty() && !origin.scope.empty()) p.sources.emplace_back();
-        if (!p.sources.empty()) p.sources.front().scope = origin.scope;
-        n.set_provenance(m.add_provenance(std::move(p)));
-      }
-    }
-  }
-}
-
 }  // namespace
 
 OptimizeReport trace(Model& m, const OptimizeOptions& options, Picture& to) {
-  keep_origins(m);
   to.add(m, "as it was");
   ChangeLog log;
   Stopwatch watch;

@@ -90,6 +90,7 @@ class Scene {
     w.value("title", options_.title);
     w.value("facts", options_.facts);
     w.value("diff", options_.is_diff);
+    w.value("color", options_.color);
     w.value("types", p_.types.all());
     w.numbers("typeBytes", p_.type_bytes);
     w.value("ops", operators());
@@ -303,14 +304,15 @@ void require_page() {
               {"help: run 'make viewer' and build again, or write text: -o model.txt"});
 }
 
-std::string page(const Picture& p, const SceneOptions& options) {
+std::string page(const Picture& p, const SceneOptions& options) { return page(scene_json(p, options)); }
+
+std::string page(std::string_view scene) {
   constexpr std::string_view kMark = "@SARDONYX_SCENE@";
   require_page();
   const std::string_view text = page_text();
   const size_t at = text.find(kMark);
   SX_CHECK(at != std::string_view::npos, "the page has no place for a graph");
   std::string all;
-  const std::string scene = scene_json(p, options);
   all.reserve(text.size() + scene.size());
   all += text.substr(0, at);
   all += scene;

@@ -15,6 +15,7 @@ struct SceneOptions {
   std::vector<std::pair<std::string, std::string>> facts;             // about the model, for the panel
   bool is_diff = false;                                               // two steps are two models
   std::vector<std::pair<std::string, std::vector<double>>> measures;  // by node: "FLOPs", "milliseconds", to color by
+  std::string color;  // what the page colors by first: "=" and the name of a measure; empty: the kind of operator
   // The text of source files that nodes name, as far as they are there.
   std::vector<std::pair<std::string, std::string>> sources;
 };
@@ -24,6 +25,8 @@ std::string scene_json(const Picture& p, const SceneOptions& options);
 
 // Throws kUnsupported if this build has no page (`make viewer`).
 void require_page();
+// The page with a picture in it, given as JSON.
+std::string page(std::string_view scene);
 // The page with a picture in it.
 std::string page(const Picture& p, const SceneOptions& options);
 

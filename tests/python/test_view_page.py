@@ -5,6 +5,7 @@ import json
 import os
 import random
 import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -300,6 +301,125 @@ def test_a_slider_shows_what_each_step_did(browser, net, tmp_path):
     # By hand: the buttons, and what is written beside the slider.
     browser.run("document.getElementById('earlier').click()")
     assert f"{len(steps) - 1}/{len(steps)}" in browser.run("document.getElementById('what').textContent")
+
+
+def test_steps_from_a_file_are_those_of_the_passes(browser, net, tmp_path):
+    sardonyx("optimize", net, "-o", tmp_path / "small.onnx", "--trace", tmp_path / "steps.sxt", "--json")
+    sardonyx("optimize", net, "-o", tmp_path / "plain.onnx", "--quiet")
+    assert (tmp_path / "small.onnx").read_bytes() == (tmp_path / "plain.onnx").read_bytes()
+    state = """(() => { const s = sardonyx.scene; return s.steps.map((_, i) => { sardonyx.setStep(i); return [s.steps[i].label,
+      [...Array(s.rows).keys()].map((r) => [s.status(r), s.op(r).name, s.origin(r)])]; }); })()"""
+    show(browser, tmp_path / "steps.sxt", page=tmp_path / "a.html")
+    of_file = browser.run(state)
+    show(browser, net, "--passes", "onnx", page=tmp_path / "b.html")
+    assert of_file == browser.run(state) and len(of_file) > 1
+    # In place: the steps are those of the model as it was.
+    copy = tmp_path / "copy.onnx"
+    copy.write_bytes(net.read_bytes())
+    sardonyx("optimize", copy, "-o", copy, "--trace", tmp_path / "again.sxt", "--quiet")
+    show(browser, tmp_path / "again.sxt", page=tmp_path / "c.html")
+    assert [label for label, _ in browser.run(state)] == [label for label, _ in of_file]
+    assert copy.read_bytes() == (tmp_path / "plain.onnx").read_bytes()
+
+
+def test_time_as_color(browser, net, tmp_path):
+    pytest.importorskip("onnxruntime")
+    import sardonyx as package
+
+    heavy = [
+        node("MatMul", ["x", "w"], ["h"], "product"),
+        node("Tanh", ["h"], ["t"], "small"),
+        node("Relu", ["t"], ["y"]),
+    ]
+    model = save(heavy, [float_value("x", 211, 997)], [float_value("y", 211, 499)], tmp_path / "heavy.onnx",
+                 [("w", np.ones((997, 499), np.float32))])  # fmt: skip
+    found = package.profile(model, runs=3)
+    found.page().save(tmp_path / "time.html")
+    browser.open(tmp_path / "time.html")
+    assert browser.run("window.sardonyxError ?? null") is None and browser.exceptions() == []
+    assert browser.run("document.getElementById('color').value") == "=milliseconds"
+    times = browser.run(
+        "Object.fromEntries([...Array(sardonyx.scene.rows).keys()].map((r) => [sardonyx.scene.op(r).name, sardonyx.scene.measures.milliseconds[r]]))"
+    )
+    expected = {n.op: n.seconds * 1e3 for n in found.nodes if n.name in ("product", "small", "y")}
+    assert times["MatMul"] == pytest.approx(expected["MatMul"]) and times["MatMul"] > times["Tanh"] > 0
+    open_all(browser)
+    browser.run("sardonyx.reveal(sardonyx.search('product')[0]); sardonyx.search('')")
+    assert "milliseconds" in panel(browser)
+    colors = {d["title"]: d["color"] for d in drawn(browser) if d["kind"] == "node"}
+    assert colors["MatMul"] != colors["Relu"]
+    # Beside another model, and by the command.
+    heavy[1].op_type = "Sigmoid"
+    other = save(heavy, [float_value("x", 211, 997)], [float_value("y", 211, 499)], tmp_path / "other.onnx",
+                 [("w", np.ones((997, 499), np.float32))])  # fmt: skip
+    arguments = ["profile", model, "--against", other, "-o", tmp_path / "new" / "both.html", "--runs", 1]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(["", *map(str, [BUILD / "python"])]).strip(os.pathsep)}
+    done = subprocess.run(
+        [sys.executable, "-m", "sardonyx", *map(str, arguments)], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    browser.open(tmp_path / "new" / "both.html")
+    measures = browser.run("Object.keys(sardonyx.scene.measures)")
+    assert len(measures) == 2 and all(m.startswith("milliseconds, ") for m in measures)
+    assert {"Tanh", "Sigmoid"} <= {d["title"] for d in drawn(browser)}
+    wrong = subprocess.run([sys.executable, "-m", "sardonyx", "profile", model, "-o", tmp_path / "page.txt"], env=environment,
+                           capture_output=True, text=True)  # fmt: skip
+    assert wrong.returncode != 0 and "page.txt.html" in wrong.stderr and not (tmp_path / "page.txt").exists()
+
+
+def damaged_steps(good):
+    """Name -> bytes that no page must come from, and what the error says."""
+    line, _, scene = good.partition(b"\n")
+    evil = scene.replace(b'"title":"', b'"title":"<script>')
+    import xxhash
+
+    def named(content, version=1):
+        return f"sardonyx steps {version} {len(content)} {xxhash.xxh3_64_hexdigest(content)}\n".encode() + content
+
+    return {
+        "empty": (b"", "does not hold the steps"),
+        "an ONNX model": (b"\x08\x0a\x12\x04", "does not hold the steps"),
+        "cut off": (good[:-7], "is damaged: it has"),
+        "only the line": (line + b"\n", "is damaged: it has 0 bytes"),
+        "longer": (good + b" ", "is damaged: it has"),
+        "one other byte": (good[:-9] + bytes([good[-9] ^ 1]) + good[-8:], "does not have its hash"),
+        "no size": (b"sardonyx steps 1\n" + scene, "no size and hash"),
+        "no version": (b"sardonyx steps x\n" + scene, "does not hold the steps"),
+        "newer": (named(scene, 2), "has version 2 of its format"),
+        "huge": (b"sardonyx steps 1 99999999999 0000000000000000\n" + scene, "the limit is 1000000000"),
+        "markup": (named(evil), "does not hold the steps"),
+        "other JSON": (named(b'{"title": "x"}'), "does not hold the steps"),
+        "no JSON": (named(scene[:-1]), "does not hold the steps"),
+    }
+
+
+def test_damaged_steps_are_one_error(net, tmp_path):
+    sardonyx("optimize", net, "-o", tmp_path / "small.onnx", "--trace", tmp_path / "steps.sxt", "--quiet")
+    good = (tmp_path / "steps.sxt").read_bytes()
+    path, page = tmp_path / "bad.sxt", tmp_path / "page.html"
+    for name, (content, message) in damaged_steps(good).items():
+        path.write_bytes(content)
+        done = sardonyx("view", path, "-o", page, ok=False)
+        assert done.returncode == 1 and message in done.stderr and done.stderr.count("error:") == 1, (name, done.stderr)
+        assert not page.exists(), name
+    for arguments, message in (
+        (("view", tmp_path / "gone.sxt", "-o", page), "gone.sxt"),
+        (("view", tmp_path / "steps.sxt"), "add -o page.html"),
+        (("view", tmp_path / "steps.sxt", "-o", page, "--passes", "onnx"), "--passes runs one"),
+        (("optimize", net, "-o", tmp_path / "x.onnx", "--trace", tmp_path / "x.html"), "does not end in .sxt"),
+        (
+            ("optimize", net, tmp_path / "small.onnx", "-o", f"{tmp_path}/many/", "--trace", tmp_path / "x.sxt"),
+            "takes one model",
+        ),
+        (("optimize", "-", "-o", tmp_path / "x.onnx", "--trace", tmp_path / "x.sxt"), "standard input"),
+    ):
+        done = sardonyx(*arguments, ok=False)
+        assert done.returncode != 0 and message in done.stderr, (arguments, done.stderr)
+        assert not page.exists() and not (tmp_path / "x.sxt").exists() and not (tmp_path / "x.onnx").exists()
+    # Of a model that is refused, nothing is written.
+    (tmp_path / "bad.onnx").write_bytes(b"\x08\x0a\x12\x04")
+    sardonyx("optimize", tmp_path / "bad.onnx", "-o", tmp_path / "x.onnx", "--trace", tmp_path / "x.sxt", ok=False)
+    assert not (tmp_path / "x.sxt").exists() and not (tmp_path / "x.onnx").exists()
 
 
 def test_two_models_in_one_drawing(browser, net, tmp_path):

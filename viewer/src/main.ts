@@ -479,7 +479,8 @@ class App {
     const colors = get<HTMLSelectElement>("color");
     colors.append(...this.colors.modes().map(([value, label]) => element("option", { value }, label)));
     colors.addEventListener("change", () => this.setColor(colors.value));
-    this.colors.choose(this.scene.steps.length > 1 ? "status" : "kind");
+    this.colors.choose(this.scene.color || (this.scene.steps.length > 1 ? "status" : "kind"));
+    colors.value = this.colors.mode;
     const functions = get<HTMLSelectElement>("function");
     functions.hidden = this.scene.functions.length < 2;
     functions.append(

@@ -35,6 +35,7 @@ interface Written {
   steps: [string, number, number, number, number, number][];
   edits: [number, number, number, number, number, number[], number[]][];
   measures: Record<string, number[]>;
+  color?: string;
   sources: Record<string, string>;
 }
 
@@ -126,6 +127,7 @@ export class Scene {
   readonly steps: Step[];
   readonly sources: Record<string, string>;
   readonly measures: Record<string, number[]>;
+  readonly color: string;
   readonly names: string[]; // by row
   readonly valueNames: string[];
   readonly valueRow: Int32Array; // by value: the row that makes it, or -1
@@ -153,6 +155,7 @@ export class Scene {
     this.isDiff = w.diff;
     this.sources = w.sources;
     this.measures = w.measures;
+    this.color = w.color ?? "";
     const n = (this.rows = w.nodes.op.length);
     this.ops = w.ops.map(([name, domain, version, kind, slots, lists]) => ({ name, domain, version, kind, slots, lists }));
     this.steps = w.steps.map(([label, nodes, added, removed, changed, seconds]) => ({

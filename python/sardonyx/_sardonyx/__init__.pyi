@@ -162,10 +162,10 @@ def node_origins(model: object) -> list:
 def check(model: object) -> dict:
     """What is wrong with a model."""
 
-def page(of: object, title: str, passes: Sequence[str]) -> str:
+def page(of: object, title: str, passes: Sequence[str], times: Sequence[Sequence[float]] = []) -> str:
     """The page of a model."""
 
-def diff_page(before: object, after: object, name_before: str, name_after: str) -> str:
+def diff_page(before: object, after: object, name_before: str, name_after: str, times_before: Sequence[Sequence[float]] = [], times_after: Sequence[Sequence[float]] = []) -> str:
     """The page of two models."""
 
 def diff(before: object, after: object) -> dict:
