@@ -12,6 +12,7 @@ pytest.importorskip("coremltools", reason="coremltools is not installed: pip ins
 import coremltools as ct  # noqa: E402
 import sardonyx  # noqa: E402
 from coremltools.converters.mil.frontend.milproto.load import load as load_program  # noqa: E402
+from coremltools.converters.mil.mil import types  # noqa: E402
 from onnx import TensorProto as T  # noqa: E402
 from onnx import helper, numpy_helper  # noqa: E402
 from sardonyx import coreml  # noqa: E402
@@ -66,29 +67,38 @@ def type_of(value_type):
     )
 
 
+# MIL's numbers for element types.
+TYPES = {1: types.bool, 2: types.str, 10: types.fp16, 11: types.fp32, 21: types.int8, 23: types.int32, 31: types.uint8}
+
+
 def check_types(package):
     """coremltools loads the package, and infers the types that Sardonyx wrote, op by op."""
     spec = ct.models.MLModel(str(package), skip_model_load=True).get_spec()
     weights = Path(package) / WEIGHTS
     program = load_program(spec, spec.specificationVersion, str(weights.parent) if weights.exists() else "")
     function = spec.mlProgram.functions["main"]
-    written = {
-        out.name: type_of(out.type)
-        for op in function.block_specializations[function.opset].operations
-        for out in op.outputs
-        if out.type.WhichOneof("type") == "tensorType"
-    }
-    seen = 0
-    for op in program.functions["main"].operations:
-        for var in op.outputs:
-            if var.name not in written:
-                continue
-            sizes = written[var.name][1]
-            found = tuple(d if isinstance(d, (int, np.integer)) else None for d in (var.shape or ()))
-            assert len(found) == len(sizes), f"{op.op_type} {var.name}: {found} against {sizes}"
-            for a, b in zip(found, sizes, strict=True):
-                assert a is None or b is None or a == b, f"{op.op_type} {var.name}: {found} against {sizes}"
-            seen += 1
+    written, todo = {}, [function.block_specializations[function.opset]]
+    while todo:
+        block = todo.pop()
+        for op in block.operations:
+            todo += op.blocks
+            for out in op.outputs:
+                if out.type.WhichOneof("type") == "tensorType":
+                    written[out.name] = type_of(out.type)
+    seen, todo = 0, [program.functions["main"]]
+    while todo:
+        for op in todo.pop().operations:
+            todo += op.blocks
+            for var in op.outputs:
+                if var.name not in written:
+                    continue
+                dtype, sizes = written[var.name]
+                found = tuple(d if isinstance(d, (int, np.integer)) else None for d in (var.shape or ()))
+                assert len(found) == len(sizes), f"{op.op_type} {var.name}: {found} against {sizes}"
+                for a, b in zip(found, sizes, strict=True):
+                    assert a is None or b is None or a == b, f"{op.op_type} {var.name}: {found} against {sizes}"
+                assert var.dtype == TYPES[dtype], f"{op.op_type} {var.name}: {var.dtype} against {TYPES[dtype]}"
+                seen += 1
     assert seen > 0
     return spec
 

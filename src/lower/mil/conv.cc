@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "lower/mil/window.h"
 
@@ -21,12 +22,42 @@ Value* add_bias(Lowering& ctx, Value* y, Value* bias) {
   return ctx.b.add(y, ctx.unsqueeze(bias, iota(y->type()->rank() - 2, 1)));
 }
 
+// The kernel with zeros between its elements: Core ML's conv dilates constants only.
+Value* spread(Lowering& ctx, Value* weight, Window& w) {
+  MilBuilder& b = ctx.b;
+  std::vector<int64_t> shape;
+  for (Dim d : weight->type()->dims()) {
+    if (!d.is_int()) ctx.unsupported("a dilated kernel that is computed and of open size");
+    shape.push_back(d.value());
+  }
+  for (size_t i = 0; i < w.spatial(); ++i) {
+    const int64_t apart = std::exchange(w.dilations[i], 1);
+    int64_t& k = shape[i + 2];
+    if (apart == 1 || k == 1) continue;
+    const auto product = [&](size_t first, size_t last) {
+      int64_t n = 1;
+      for (size_t axis = first; axis < last; ++axis) n *= shape[axis];
+      return n;
+    };
+    const int64_t before = product(0, i + 2), after = product(i + 3, shape.size());
+    Value* v = b.reshape(weight, {before, k, 1, after});
+    v = b.pad(v, {0, 0, 0, 0, 0, apart - 1, 0, 0}, {.constant_val = ctx.like(v, 0), .mode = "constant"});
+    v = b.reshape(v, {before, k * apart, after});
+    k = (k - 1) * apart + 1;
+    v = b.slice_by_index(v, {0, 0, 0}, {before, k, after});
+    weight = b.reshape(v, shape);
+  }
+  return weight;
+}
+
 }  // namespace
 
 std::vector<Value*> lower_Conv(Lowering& ctx) {
-  const Window w = window_of(ctx, kernel_of(ctx));
+  Window w = window_of(ctx, kernel_of(ctx));
   Value *x = ctx.in(0), *weight = ctx.in(1), *bias = ctx.in_or_null(2);
   if (!ctx.takes("conv", x->dtype())) ctx.unsupported(fmt::format("Core ML's conv takes no {}", to_string(x->dtype())));
+  if (!weight->is_constant() && std::ranges::any_of(w.dilations, [](int64_t d) { return d != 1; }))
+    weight = spread(ctx, weight, w);
   const bool apart = bias != nullptr && !bias->is_constant();
   Value* y = ctx.b.conv(x, weight,
                         {.bias = apart ? nullptr : bias,

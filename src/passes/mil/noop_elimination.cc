@@ -54,12 +54,15 @@ bool samples_pixels(const Match& found) {
 Pass noop_elimination() {
   using namespace pattern;
   namespace m = pattern::mil;
-  const Pattern zero = any_of(splat(0), m::fill(any, splat(0)), m::fill(any, absent));
-  const Pattern one = any_of(splat(1), m::fill(any, splat(1)));
+  const Pattern filled_zero = any_of(m::fill(any, splat(0)), m::fill(any, absent)), zero = any_of(splat(0), filled_zero);
+  const Pattern filled_one = m::fill(any, splat(1)), one = any_of(splat(1), filled_one);
   std::vector<Rule> rules{
       drop_whatever("identity", m::identity(x)),
-      drop("add", m::add(x, zero), Numerics::kRounds),  // -0 + 0 is 0
-      drop("mul", m::mul(x, one)),
+      // Numbers first: 1 * fill(1) matches both ways, and has the type of the fill.
+      drop("add", m::add(x, splat(0)), Numerics::kRounds),  // -0 + 0 is 0
+      drop("add_filled", m::add(x, filled_zero), Numerics::kRounds),
+      drop("mul", m::mul(x, splat(1))),
+      drop("mul_filled", m::mul(x, filled_one)),
       drop("sub", m::sub(x, zero), Numerics::kRounds),  // and so is -0 - -0
       drop("floor_div", m::floor_div(x, one), Numerics::kExact,
            [](const Match& found) { return is_inner(found) && is_integer(found[x]->dtype()); }),  // floats lose their fraction

@@ -1,0 +1,78 @@
+"""Whole models as Core ML packages: JAX beside Sardonyx's evaluator, coremltools' reader and type inference op by op, and coremltools'
+default passes, which find nothing left to do."""
+
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+pytest.importorskip("coremltools", reason="coremltools is not installed: pip install -r requirements-dev.txt")
+
+import coremltools as ct  # noqa: E402
+import sardonyx  # noqa: E402
+from coremltools.converters.mil.frontend.milproto.load import load as load_program  # noqa: E402
+from coremltools.converters.mil.mil.passes.pass_pipeline import PassPipelineManager  # noqa: E402
+from test_to_coreml import WEIGHTS, check_types  # noqa: E402
+from zoo import all_models  # noqa: E402
+
+MODELS = all_models()
+# As a share of the largest value of a result.
+TOLERANCE = 1e-4
+
+
+def counts(program):
+    found = Counter()
+    todo = list(program.functions["main"].operations)
+    while todo:
+        op = todo.pop()
+        found[op.op_type] += op.op_type != "const"
+        for block in op.blocks:
+            todo += block.operations
+    return +found
+
+
+def left_to_do(spec, weights):
+    """What coremltools' default passes change: op types and how many more or fewer there are."""
+    program = load_program(spec, spec.specificationVersion, str(weights))
+    before = counts(program)
+    pipeline = ct.PassPipeline()
+    # The last of these guards the indices of gathers again, which the lowering has done.
+    pipeline.remove_passes({"common::add_fp16_cast", "common::add_int16_cast", "common::guard_negative_gather_indices"})
+    PassPipelineManager.apply_pipeline(program, pipeline)
+    after = counts(program)
+    return {op: after[op] - before[op] for op in {*before, *after} if after[op] != before[op]}
+
+
+def as_given(x):
+    """As Core ML's interface has it: integers of 32 bits, and no array without axes."""
+    x = np.atleast_1d(np.asarray(x))
+    return x.astype(np.int64).astype(np.uint32).view(np.int32) if x.dtype.kind in "iu" else x
+
+
+def check_values(model, fn, program):
+    jitted = jax.jit(fn)
+    for sizes in model.sizes:
+        inputs = model.sample(sizes)
+        expected = jax.tree.leaves(jitted(*map(jnp.asarray, inputs)))
+        found = list(program.run([as_given(x) for x in inputs]).values())
+        assert len(found) == len(expected)
+        for got, want in zip(found, map(np.asarray, expected), strict=True):
+            largest = np.abs(want).max(initial=0) if want.dtype.kind != "b" else 1
+            assert got.reshape(want.shape).shape == want.shape
+            difference = np.abs(got.reshape(want.shape).astype(np.float64) - want).max(initial=0)
+            assert difference <= TOLERANCE * max(largest, 1e-30), f"{sizes}: {difference} of {largest}"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("target", ["iOS17", "iOS18"])
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: m.name)
+def test_the_zoo(model, target, tmp_path):
+    fn, path = model.make(), tmp_path / "out.mlpackage"
+    program = sardonyx.to_coreml(
+        fn, list(model.inputs), output_path=path, compute_precision="fp32", minimum_deployment_target=target
+    )
+    check_values(model, fn, program)
+    spec = check_types(path)
+    assert left_to_do(spec, (path / WEIGHTS).parent) == {}
