@@ -1,8 +1,9 @@
 """Write docs/coreml_reach.md: which ONNX operators and JAX functions convert to Core ML.
 
-    scripts/coreml_reach_page.py [SHARE]   (takes some minutes; a test compares its figures for the newest target)
+    scripts/coreml_reach_page.py [SHARE] [jax]   (takes some minutes; a test compares its figures for the newest target)
 
-SHARE is the part of the rows of the sweep over JAX that run, a fifth if none is given.
+SHARE is the part of the rows of the sweep over JAX that run, all (half an hour) if none is given. With "jax" only the section on
+JAX is written anew.
 """
 
 import sys
@@ -12,8 +13,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "python"))
 warnings.filterwarnings("ignore")
 
-import coreml_reach  # noqa: E402
+import coreml_reach as reach  # noqa: E402
 
-coreml_reach.PAGE.write_text(
-    coreml_reach.page(coreml_reach.sweep_rows(float(sys.argv[1]) if len(sys.argv) > 1 else 0.2))
-)
+arguments = [a for a in sys.argv[1:] if a != "jax"]
+share = float(arguments[0]) if arguments else 1.0
+section = reach.jax_section(reach.sweep_rows(share), drawn=share < 1)
+if "jax" in sys.argv:
+    text = reach.PAGE.read_text()
+    reach.PAGE.write_text(text[: text.index(reach.JAX_HEADING)] + section)
+else:
+    reach.PAGE.write_text(reach.page(section))

@@ -372,7 +372,7 @@ def _refusals(outcomes: dict[str, Outcome], op_of) -> list[str]:
     return [f"| {op} | {n} | {reason} |" for (op, reason), n in sorted(counts.items(), key=lambda i: (-i[1], i[0]))]
 
 
-def page(sweep: dict[str, Outcome | None]) -> str:
+def page(jax_text: str) -> str:
     tests, everything = node_tests()
     by_target, open_sizes = onnx_tables()
     opened = {n: o for n, o in open_sizes.items() if o is not None}
@@ -425,14 +425,22 @@ def page(sweep: dict[str, Outcome | None]) -> str:
     op_of = {t.name: t.op for t in tests}
     lines += ["", f"### Refused for {NEWEST}", "", "| Operator | Tests | Reason |", "|---|--:|---|"]
     lines += _refusals({n: o for n, (o, _) in by_target[NEWEST].items()}, op_of.__getitem__)
+    return "\n".join(lines) + "\n" + jax_text
+
+
+JAX_HEADING = "## JAX functions"
+
+
+def jax_section(sweep: dict[str, Outcome | None], *, drawn: bool = True) -> str:
+    """`drawn`: the rows are a part of all."""
     known = {n: o for n, o in sweep.items() if o is not None}
     counts = counted(known.values())
-    lines += [
+    lines = [
+        JAX_HEADING,
         "",
-        "## JAX functions",
-        "",
-        f"The rows of `tests/python/sweep` call each public function of JAX and its libraries. Of {len(sweep):,} rows drawn by a fixed",
-        f"seed, {len(known):,} have element types that Core ML has. For {NEWEST}, {share(counts['right'], len(known))} are right at two sizes each, within the sweep's tolerances;",
+        "The rows of `tests/python/sweep` call each public function of JAX and its libraries. Of "
+        + (f"{len(sweep):,} rows drawn by a fixed seed," if drawn else f"all {len(sweep):,} rows,"),
+        f"{len(known):,} have element types that Core ML has. For {NEWEST}, {share(counts['right'], len(known))} are right at two sizes each, within the sweep's tolerances;",
         f"{counts['refused']} are refused and {counts['wrong']} are wrong.",
         "",
         "| Rows of | right | refused | wrong |",
