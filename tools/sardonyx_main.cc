@@ -481,7 +481,11 @@ class CommandLine {
     command->add_option("--inputs-as-nchw", text_, "Numbers of inputs that are NCHW in the model")->type_name("0,1");
     command->add_option("--outputs-as-nchw", text_, "Numbers of results that are NCHW in the model")->type_name("0,1");
     command->add_flag("--web", flag_, "Write a single file, for the browser");
-    traced("explain", "List the primitives of a JAX function, and whether it can be exported");
+    command->add_option("--trace", text_, "Also write the steps, for `sardonyx view FILE.sxt -o page.html`")
+        ->type_name("FILE.sxt");
+    command = traced("explain", "List the primitives of a JAX function, and what would be refused");
+    command->add_option("--opset", text_, "As of export")->type_name("N");
+    command->add_option("--target", text_, "As of export");
     command = app_.add_subcommand("profile", "Show where an ONNX model spends its time in onnxruntime");
     command->add_option("model", text_, "An ONNX file")->required();
     command->add_option("--against", text_, "Another model, whose times stand beside")->type_name("MODEL");

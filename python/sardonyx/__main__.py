@@ -55,7 +55,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plugin", action="append", default=[], metavar="LIB.so", help="as in the commands")
     commands = parser.add_subparsers(dest="command", required=True)
     export = _add_traced(commands, "export", "export a function, given as module:function")
-    _add_traced(commands, "explain", "list the primitives of a function, and whether it can be exported")
+    explain = _add_traced(commands, "explain", "list the primitives of a function, and whether it can be exported")
+    explain.add_argument("--opset", type=int, default=None, help="as of export")
+    explain.add_argument("--target", default=None, help="as of export")
+    export.add_argument(
+        "--trace", default=None, metavar="FILE.sxt", help="the steps, for `sardonyx view FILE.sxt -o page.html`"
+    )
     export.add_argument(
         "-o",
         "--output",
@@ -257,6 +262,7 @@ def _export_package(options, fn, name: str) -> int:
         (options.check, "--check"),
         (options.web, "--web"),
         (options.double, "--double"),
+        (options.trace, "--trace"),
     ):
         if given:
             raise Error(f"{option} is for ONNX models, and '{options.output}' is a Core ML package")
@@ -353,6 +359,7 @@ def _export(options) -> int:
             check=options.check,
             strict=options.strict,
             provenance=options.provenance,
+            trace=options.trace,
         )
     except Error as e:
         raise _with_advice(e, options.function, fn) from e.__cause__
@@ -382,17 +389,23 @@ def _explain(options) -> int:
         sardonyx.load_plugin(library)
     fn = find_function(options.function, bool(options.input))
     try:
-        found = sardonyx.explain(fn, options.input, enable_double_precision=options.double)
+        found = sardonyx.explain(
+            fn, options.input, enable_double_precision=options.double, opset=options.opset, target=options.target
+        )
     except Error as e:
         raise _with_advice(e, options.function, fn) from e.__cause__
     if options.json:
         _print_json(
-            _head("explain", options.function, not found.missing)
-            | {"name": found.name, "primitives": {k: vars(v) for k, v in found.primitives.items()}}
+            _head("explain", options.function, not found.refused)
+            | {
+                "name": found.name,
+                "primitives": {k: vars(v) for k, v in found.primitives.items()},
+                "refused": found.refused,
+            }
         )
     else:
         print(found)
-    return 1 if found.missing else 0
+    return 1 if found.refused else 0
 
 
 def _profile(options) -> int:

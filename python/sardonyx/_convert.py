@@ -45,6 +45,7 @@ def to_onnx(
     provenance: Literal["off", "line", "full"] | bool = "line",
     stacktrace_metadata: Literal["off", "line", "full"] | bool | None = None,
     debug_dump: str | os.PathLike | None = None,
+    trace: str | os.PathLike | None = None,
 ):
     """Export a JAX function as ONNX.
 
@@ -92,6 +93,8 @@ def to_onnx(
             is "off".
         stacktrace_metadata: jax2onnx's name for `provenance`; takes precedence.
         debug_dump: A folder for the graph as text before lowering, after it, and after the passes.
+        trace: A file (.sxt) for the steps from the traced program to the model, which `sardonyx view FILE.sxt -o page.html`
+            draws. Lowering and passes run a second time for it.
 
     Raises:
         sardonyx.Error: says what was found, what was expected and what to do. No partial file remains.
@@ -115,6 +118,8 @@ def to_onnx(
     if custom_ops and check:
         raise Error("check=True cannot run custom_ops", notes=["help: register the operators in a session of your own"])
     wanted_passes, pass_options = _passes(passes)
+    if trace is not None and not os.fspath(trace).endswith(".sxt"):
+        raise Error(f"trace={os.fspath(trace)!r} does not end in .sxt, the suffix of steps")
 
     report = reports.Report(model_name)
     program, spec, lowerings = _read_program(
@@ -132,20 +137,22 @@ def to_onnx(
     )
     if record_primitive_calls_file is not None:
         _record(program, record_primitive_calls_file)
-    model = _lowered(
-        report,
-        program,
-        opset=opset,
-        passes=wanted_passes,
-        pass_options=pass_options,
-        strict=strict,
-        provenance=provenance,
-        normalization=normalization_mode,
-        dump="" if debug_dump is None else os.fspath(debug_dump),
-        target=target,
-        lowerings=lowerings,
-        outline=functions == "auto",
-    )
+    options = {
+        "opset": opset,
+        "passes": wanted_passes,
+        "pass_options": pass_options,
+        "strict": strict,
+        "provenance": provenance,
+        "normalization": normalization_mode,
+        "target": target,
+        "lowerings": lowerings,
+        "outline": functions == "auto",
+    }
+    model = _lowered(report, program, dump="" if debug_dump is None else os.fspath(debug_dump), **options)
+    steps = None
+    if trace is not None:
+        with _Stage(report, "steps"):
+            steps = native.convert(program, name=model_name, libraries=plugins._paths(), with_steps=True, **options)
     del program  # frees its memory for the next stages
     layouts = inputs_as_nchw, outputs_as_nchw
     if check:
@@ -162,6 +169,9 @@ def to_onnx(
             report.shadow = _shadow.compare(shadow, fn, inputs, input_params, model, spec, opset, double, *layouts)
     with _Stage(report, "write"):
         result = _written(report, model, return_mode, path, one_file=export_mode == "web")
+        if steps is not None:
+            os.makedirs(os.path.dirname(os.fspath(trace)) or ".", exist_ok=True)
+            native.write_steps(os.fspath(trace), steps)
     reports._set_last(report)
     return result
 

@@ -5,9 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sardonyx import _sardonyx as native
 from sardonyx import _source, plugins
 from sardonyx import report as reports
-from sardonyx._convert import _read_program
+from sardonyx._convert import _one_error, _read_program, _target
+from sardonyx._error import Error
 
 
 @dataclass
@@ -27,6 +29,9 @@ class Explanation:
 
     name: str
     primitives: dict[str, Primitive]  # by name, the most frequent first
+    refused: list[str] = field(
+        default_factory=list
+    )  # what keeps it from being exported, equation by equation, with lines
 
     @property
     def missing(self) -> list[str]:
@@ -46,6 +51,8 @@ class Explanation:
             more = f" and {len(p.lines) - 1} more" if len(p.lines) > 1 else ""
             line = f"{p.lines[0]}{more}" if p.lines else ""
             said.append(f"  {name:<{width}}  {p.count:>6}  {p.lowering or 'MISSING':<{wide}}  {line}".rstrip())
+        if self.refused:
+            said += ["refused:", *(f"  {line}" for text in self.refused for line in text.splitlines())]
         if self.missing:
             said.append('help: a plugin can add a lowering: @sardonyx.lowering("primitive"), see docs/plugins.md')
         return "\n".join(said)
@@ -57,15 +64,17 @@ def explain(
     *,
     input_params: Mapping[str, Any] | None = None,
     enable_double_precision: bool = False,
+    opset: int | None = None,
+    target: str | None = None,
 ) -> Explanation:
-    """All primitives of a function: how many equations each has, their source lines, and whether there is a
-    lowering.
+    """All primitives of a function: how many equations each has, their source lines, whether there is a lowering, and
+    what `to_onnx` would refuse.
 
-    Takes the arguments of `to_onnx`. The function is traced, and nothing is written. `to_onnx` can still
-    refuse the types of an equation.
+    Takes the arguments of `to_onnx`. The function is traced and lowered, and nothing is written.
 
         >>> print(sardonyx.explain(model, ["f32[B,3]"]))
     """
+    target, opset = _target(target, opset)
     name = _source.callable_name(fn)
     program, _, lowerings = _read_program(
         reports.Report(name), fn, inputs, input_params, enable_double_precision=enable_double_precision
@@ -74,4 +83,10 @@ def explain(
     for primitive, count, origin, lines in program.primitives(plugins._paths()):
         python = primitive in lowerings
         found[primitive] = Primitive(count, "python" if python else (os.fspath(origin) or None), lines)
-    return Explanation(name, dict(sorted(found.items(), key=lambda item: (-item[1].count, item[0]))))
+    refused: list[str] = []
+    try:
+        with _one_error(f"converting {name}"):
+            native.convert(program, opset=opset, target=target, lowerings=lowerings, libraries=plugins._paths())
+    except Error as e:
+        refused = [e.message, *e.notes]
+    return Explanation(name, dict(sorted(found.items(), key=lambda item: (-item[1].count, item[0]))), refused)

@@ -55,7 +55,7 @@ class Profile:
         """
         if against is None:
             return Page(native.page(self._source, self.model, [], self._times))
-        names = (self.model, against.model)
+        names = (os.path.basename(self.model), os.path.basename(against.model))
         return Page(native.diff_page(self._source, against._source, *names, self._times, against._times))
 
     def _repr_html_(self) -> str:

@@ -23,6 +23,7 @@ std::map<std::string, size_t> ChangeLog::count(const Model& m) {
 }
 
 void ChangeLog::begin(const Model& m, size_t num_entries) {
+  if (on_begin) on_begin(m);
   entries.assign(num_entries, {});
   firings_.clear();
   before_ = count(m);

@@ -32,6 +32,9 @@ class ChangeLog : public ThreadScoped<ChangeLog> {
   // The entries of the pipeline that ran last, in order.
   std::vector<Entry> entries;
 
+  // Called when a pipeline begins.
+  std::function<void(const Model& m)> on_begin;
+
   // Called after each step that changed the model, with the name of its first pass and what its rules did. Passes of
   // rules that run together are one step.
   std::function<void(const Model& m, std::string_view pass, const std::vector<Firing>& firings)> on_step;

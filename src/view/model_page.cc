@@ -144,6 +144,17 @@ std::string steps_scene(Model& m, const std::filesystem::path& file, const Optim
   return model_scene(m, file, &passes, nullptr);
 }
 
+std::string conversion_scene(const Model& jax, Model& onnx, const ConvertOptions& options, const LoweringRegistry& registry,
+                             const std::string& title) {
+  Picture picture;
+  trace_conversion(jax, onnx, options, registry, picture);
+  SceneOptions scene{.title = title, .facts = page_facts(onnx)};
+  if (std::vector<double> flops = flops_of(onnx, picture); !flops.empty())
+    scene.measures.emplace_back(has_open_sizes(onnx) ? "FLOPs, open sizes as 1" : "FLOPs", std::move(flops));
+  scene.sources = sources_of(picture, {});
+  return scene_json(picture, scene);
+}
+
 std::string diff_page(const Model& before, const Model& after, const std::string& name_before, const std::string& name_after,
                       const NodeMeasure* measure_before, const NodeMeasure* measure_after) {
   const ModelMatch match = match_models(before, after);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "driver/convert.h"
 #include "driver/optimize.h"
 #include "view/scene.h"
 
@@ -27,6 +28,10 @@ std::string model_page(Model& m, const std::filesystem::path& file, const Optimi
                        const NodeMeasure* measure = nullptr);
 // The steps as JSON, for a file of them (view/steps_file.h).
 std::string steps_scene(Model& m, const std::filesystem::path& file, const OptimizeOptions& passes);
+
+// The steps from a program of the jax dialect to ONNX, as JSON.
+std::string conversion_scene(const Model& jax, Model& onnx, const ConvertOptions& options, const LoweringRegistry& registry,
+                             const std::string& title);
 
 // The page of two models, whose types were inferred. Measures of both, or of none, are given.
 std::string diff_page(const Model& before, const Model& after, const std::string& name_before, const std::string& name_after,

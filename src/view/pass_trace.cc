@@ -31,6 +31,13 @@ std::string label_of(std::string_view pass, const std::vector<ChangeLog::Firing>
   return label;
 }
 
+// Adds the state of a model unless it shows no difference (constants in another place, types that say the same).
+void add_step(const Model& now, std::string label, double seconds, Picture& to) {
+  to.add(now, std::move(label), seconds);
+  const PictureStep& last = to.steps.back();
+  if (last.added + last.removed + last.changed == 0) to.drop_last_step();
+}
+
 }  // namespace
 
 OptimizeReport trace(Model& m, const OptimizeOptions& options, Picture& to) {
@@ -39,15 +46,33 @@ OptimizeReport trace(Model& m, const OptimizeOptions& options, Picture& to) {
   Stopwatch watch;
   log.on_step = [&](const Model& now, std::string_view pass, const std::vector<ChangeLog::Firing>& firings) {
     const double seconds = watch.lap();
-    to.add(now, label_of(pass, firings), seconds);
-    // A step that shows no difference (constants in another place, types that say the same) is none.
-    const PictureStep& last = to.steps.back();
-    if (last.added + last.removed + last.changed == 0) to.drop_last_step();
+    add_step(now, label_of(pass, firings), seconds, to);
     watch.lap();
   };
   OptimizeOptions unhinted = options;
   unhinted.hint = false;  // it would optimize once more
   return optimize_model(m, unhinted);
+}
+
+void trace_conversion(const Model& jax, Model& onnx, const ConvertOptions& options, const LoweringRegistry& registry,
+                      Picture& to) {
+  to.add(jax, "traced");
+  ChangeLog log;
+  Stopwatch watch;
+  bool is_lowered = false;
+  log.on_begin = [&](const Model& m) {
+    if (&m != &onnx) return;
+    add_step(m, is_lowered ? "between passes" : "lowered", watch.lap(), to);
+    is_lowered = true;
+    watch.lap();
+  };
+  log.on_step = [&](const Model& now, std::string_view pass, const std::vector<ChangeLog::Firing>& firings) {
+    if (&now != &onnx) return;
+    add_step(now, label_of(pass, firings), watch.lap(), to);
+    watch.lap();
+  };
+  convert(jax, onnx, options, registry);
+  add_step(onnx, is_lowered ? "finished" : "lowered", watch.lap(), to);
 }
 
 }  // namespace sardonyx::view

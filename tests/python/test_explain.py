@@ -74,6 +74,31 @@ def test_what_has_no_lowering_is_said_before_exporting():
         sardonyx.to_onnx(fn, ["f32[3]"])
 
 
+def test_what_would_be_refused_is_said_with_its_line(run, tmp_path):
+    """Types and opsets are only refused where a program is lowered."""
+    done = run("explain", "explained:strange", "-i", "x:3", "--json")
+    (told,) = json.loads(done.stdout)
+    assert done.returncode == 1 and told["ok"] is False
+    assert any("pure_callback of f32[3]" in line and "explained.py:16" in line for line in told["refused"]), told[
+        "refused"
+    ]
+    done = run("explain", "explained:strange", "-i", "x:3")
+    assert re.search(r"^refused:\n.*\n +pure_callback of f32\[3\].*explained\.py:16", done.stdout, re.MULTILINE), (
+        done.stdout
+    )
+    # The same for a lowering that exists, by the message of the export.
+    (tmp_path / "explained.py").write_text(MODULE.replace("jnp.tanh(x @ w)", "jnp.cumsum(x @ w, 0)"))
+    wanted = ["explained:layer", "-i", "x:7,3", "-i", "w:3,5"]
+    assert run("explain", *wanted).returncode == 0
+    told = run("explain", *wanted, "--opset", "7")
+    refusal = run("export", *wanted, "--opset", "7", "-o", "x.onnx")
+    assert told.returncode == refusal.returncode == 1
+    for line in refusal.stderr.removeprefix("error: ").splitlines():
+        assert line.strip() in told.stdout, line
+    assert run("explain", *wanted, "--opset", "3").returncode == 1
+    assert not list(tmp_path.glob("*.onnx"))
+
+
 def test_the_command(run):
     done = run("explain", "explained:layer", "-i", "x:B,3", "-i", "w:3,5")
     assert done.returncode == 0, done.stderr

@@ -1,11 +1,14 @@
 """The page of `sardonyx view`, in a real browser: what is drawn is compared with the model."""
 
+import base64
 import collections
 import json
 import os
 import random
+import re
 import subprocess
 import sys
+import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -322,6 +325,42 @@ def test_steps_from_a_file_are_those_of_the_passes(browser, net, tmp_path):
     assert copy.read_bytes() == (tmp_path / "plain.onnx").read_bytes()
 
 
+def test_steps_of_an_export(browser, tmp_path):
+    """From the traced program over nodes to the file, with source lines."""
+    jax = pytest.importorskip("jax")
+    import sardonyx as package
+
+    def forward(x, w):
+        with jax.named_scope("block"):
+            h = jax.nn.gelu(x @ w)
+        return jax.numpy.tanh(h)
+
+    shapes = ["f32[B,19]", "f32[19,31]"]
+    for name, more in (("plain", {}), ("traced", {"trace": tmp_path / "new" / "steps.sxt"})):
+        package.to_onnx(forward, shapes, return_mode="file", output_path=str(tmp_path / f"{name}.onnx"), **more)
+    assert (tmp_path / "plain.onnx").read_bytes() == (tmp_path / "traced.onnx").read_bytes()
+    show(browser, tmp_path / "new" / "steps.sxt", page=tmp_path / "page.html")
+    steps = browser.run("sardonyx.scene.steps.map((s) => s.label)")
+    assert steps[:2] == ["traced", "lowered"] and any("fuse_gelu" in s for s in steps[2:]), steps
+    alive = "[...Array(sardonyx.scene.rows).keys()].filter((r) => sardonyx.scene.isAlive(r)).map((r) => sardonyx.scene.op(r).name)"
+    browser.run("sardonyx.setStep(0)")
+    assert {"dot_general", "tanh"} <= set(browser.run(alive)) and "Gelu" not in browser.run(alive)
+    browser.run("sardonyx.setStep(1)")
+    assert "MatMul" in browser.run(alive) and "dot_general" not in browser.run(alive)
+    browser.run(f"sardonyx.setStep({len(steps) - 1})")
+    assert sorted(browser.run(alive)) == sorted(n.op_type for n in onnx.load(tmp_path / "plain.onnx").graph.node)
+    lines = browser.run(
+        "[...Array(sardonyx.scene.rows).keys()].map((r) => [sardonyx.scene.op(r).name, sardonyx.scene.origin(r).filter(([k]) => k === 'line').map(([, t]) => t)])"
+    )
+    here = {op: " ".join(found) for op, found in lines}
+    assert re.search(r"test_view_page\.py:\d+ \(.*forward\)", here["dot_general"]), here["dot_general"]
+    with pytest.raises(package.Error, match=r"does not end in \.sxt"):
+        package.to_onnx(
+            forward, shapes, return_mode="file", output_path=str(tmp_path / "x.onnx"), trace=tmp_path / "x.html"
+        )
+    assert not (tmp_path / "x.onnx").exists() and not (tmp_path / "x.html").exists()
+
+
 def test_time_as_color(browser, net, tmp_path):
     pytest.importorskip("onnxruntime")
     import sardonyx as package
@@ -514,6 +553,45 @@ def test_pictures_of_the_documentation(browser, decoder, tmp_path):
         assert 10_000 < (folder / name).stat().st_size < 200_000
 
 
+def strokes_of(pdf):
+    """What a PDF draws, as the operators of its page."""
+    for part in re.finditer(rb"stream\r?\n", pdf):
+        try:
+            text = zlib.decompressobj().decompress(pdf[part.end() :])
+        except zlib.error:
+            continue
+        if re.search(rb"^[\d. -]+ re$", text, re.MULTILINE):
+            return text
+    return b""
+
+
+def test_print(browser, net, tmp_path):
+    """The drawing is on paper, in light colors, and the page is as before afterwards."""
+    printed = {}
+    state = "[sardonyx.painter.isDark, sardonyx.canvas.width, sardonyx.canvas.height, sardonyx.painter.camera.scale]"
+    try:
+        for scheme in ("light", "dark"):
+            browser.prefer(scheme)
+            show(browser, net, page=tmp_path / "page.html")
+            open_all(browser)
+            before = browser.run(state)
+            assert before[0] == (scheme == "dark")
+            pdf = base64.b64decode(
+                browser.call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"]
+            )
+            assert len(re.findall(rb"/Type\s*/Page\b", pdf)) == 1
+            printed[scheme] = strokes_of(pdf)
+            assert browser.run(state) == before
+    finally:
+        browser.prefer("light")
+    boxes = [d for d in drawn(browser) if d["w"] > 5]
+    assert len(re.findall(rb"^f\*?$", printed["light"], re.MULTILINE)) >= len(boxes) > 20
+    assert printed["dark"] == printed["light"]
+    browser.run("sardonyx.reveal(sardonyx.search('tanh_3')[0]); sardonyx.search('')")  # near enough for titles
+    pdf = base64.b64decode(browser.call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"])
+    assert strokes_of(pdf).count(b"\nBT\n") > 5
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_looks(browser, net, tmp_path, scheme):
     browser.prefer(scheme)
@@ -521,6 +599,7 @@ def test_looks(browser, net, tmp_path, scheme):
         show(browser, net)
         dark = scheme == "dark"
         assert browser.run("sardonyx.painter.isDark") is dark
+        browser.run("sardonyx.paint()")  # on a busy machine, the first frame may not be drawn yet
         pixel = "[...document.getElementById('canvas').getContext('2d').getImageData(2, 2, 1, 1).data]"
         assert (sum(browser.run(pixel)[:3]) < 150) is dark
         assert (

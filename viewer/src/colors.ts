@@ -38,6 +38,7 @@ export class Colors {
   mode = "kind";
   isDark = false;
   private most = 0;
+  private sums = new Float64Array(0); // of a measure: by row, what the rows before it have
 
   constructor(private readonly scene: Scene) {}
 
@@ -57,10 +58,19 @@ export class Colors {
   choose(mode: string): void {
     this.mode = mode;
     this.most = 0;
+    this.sums = new Float64Array(0);
     if (this.amount(0) === null) return;
+    this.sums = new Float64Array(this.scene.rows + 1);
     for (let r = 0; r < this.scene.rows; ++r) {
-      if (this.scene.isAlive(r)) this.most = Math.max(this.most, this.amount(r) ?? 0);
+      const amount = this.scene.isAlive(r) ? (this.amount(r) ?? 0) : 0;
+      this.most = Math.max(this.most, amount);
+      this.sums[r + 1] = this.sums[r] + amount;
     }
+  }
+
+  // Of a closed group, in the scale of nodes; null where the mode is no measure.
+  ofRows(first: number, end: number): string | null {
+    return this.sums.length === 0 ? null : this.heat(Math.min(this.most, this.sums[end] - this.sums[first]));
   }
 
   // What a row has of the chosen measure; null where the mode is no measure.
@@ -94,7 +104,8 @@ export class Colors {
   }
 
   private heat(amount: number): string {
-    const share = amount <= 0 || this.most <= 0 ? 0 : Math.max(0.08, Math.log1p(amount) / Math.log1p(this.most)) ** 2;
+    // Logarithmic over four powers of ten: what one node has may be a thousand times what most have.
+    const share = amount <= 0 || this.most <= 0 ? 0 : Math.max(0.05, (Math.log1p((1e4 * amount) / this.most) / Math.log1p(1e4)) ** 1.5);
     return this.isDark
       ? `hsl(${210 - 190 * share} ${20 + 50 * share}% ${26 + 12 * share}%)`
       : `hsl(${210 - 190 * share} ${25 + 65 * share}% ${90 - 22 * share}%)`;

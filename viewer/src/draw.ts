@@ -223,7 +223,7 @@ export class Painter {
     return this.theme.groups[1];
   }
 
-  // A closed group: what the step did in it, or what most of its amount is.
+  // A closed group: what the step did in it, or what its nodes have of a measure together.
   private groupColor(index: number): string {
     const group = this.scene.groups[index];
     if (this.colors.mode === "status") {
@@ -231,7 +231,7 @@ export class Painter {
       if (first >= 0) return this.colors.of(first);
       return this.isDark ? "#2b313c" : "#eef1f5";
     }
-    return this.isDark ? "#2a3342" : "#e3ebf7";
+    return this.colors.ofRows(group.first, group.end) ?? (this.isDark ? "#2a3342" : "#e3ebf7");
   }
 
   private firstOf(first: number, end: number): number {

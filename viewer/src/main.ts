@@ -94,8 +94,24 @@ class App {
     });
   }
 
+  // Paper takes light colors, more points, and the drawing as it is on the screen.
+  private wasDark = false;
+  private isPrinting = false;
+  private print(isPrinting: boolean): void {
+    if (isPrinting === this.isPrinting) return;
+    this.isPrinting = isPrinting;
+    if (isPrinting) this.wasDark = this.painter.isDark;
+    if (this.wasDark) this.setTheme(!isPrinting);
+    this.resize();
+    this.paint(); // now: no frame comes before the page is printed
+  }
+
+  private ratio(): number {
+    return Math.max(window.devicePixelRatio || 1, this.isPrinting ? 2 : 1);
+  }
+
   paint(): void {
-    const ratio = window.devicePixelRatio || 1;
+    const ratio = this.ratio();
     this.painter.paint(this.g, this.root, this.width, this.height, ratio);
     this.paintMap(ratio);
     ++this.frames;
@@ -103,7 +119,7 @@ class App {
 
   private resize(): void {
     const box = get("drawing").getBoundingClientRect();
-    const ratio = window.devicePixelRatio || 1;
+    const ratio = this.ratio();
     this.width = box.width;
     this.height = box.height;
     this.canvas.width = Math.max(1, Math.round(box.width * ratio));
@@ -507,8 +523,8 @@ class App {
       }
     });
     window.addEventListener("resize", () => this.resize());
-    window.addEventListener("beforeprint", () => this.resize());
-    window.addEventListener("afterprint", () => this.resize());
+    window.addEventListener("beforeprint", () => this.print(true));
+    window.addEventListener("afterprint", () => this.print(false));
     document.addEventListener("keydown", (e) => this.key(e));
     this.followPointer();
     this.map.addEventListener("pointerdown", (e) => this.jump(e));

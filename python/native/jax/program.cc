@@ -27,6 +27,8 @@
 #include "native/unlocked.h"
 #include "sardonyx/io.h"
 #include "support/mapped_file.h"
+#include "view/model_page.h"
+#include "view/steps_file.h"
 
 namespace sardonyx::python {
 namespace {
@@ -125,6 +127,7 @@ struct Converted {
   std::shared_ptr<Model> model;
   ConvertReport report;
   WriteOptions write;
+  std::string steps;  // of the conversion as JSON, if it was asked for
 };
 
 // Calls `make` with the interpreter lock released. Output larger than protobuf allows is an error that names
@@ -191,7 +194,7 @@ std::unordered_map<std::string, size_t> op_counts(const Model& m) {
 Converted convert_program(const Program& program, std::string name, int opset, std::vector<std::string> passes, bool strict,
                           const std::string& provenance, const std::string& normalization, const std::string& dump,
                           std::string target, nb::dict lowerings, bool outline, const std::vector<std::string>& libraries,
-                          std::vector<std::pair<std::string, std::string>> pass_options) {
+                          std::vector<std::pair<std::string, std::string>> pass_options, bool with_steps) {
   const SourceDetail detail = source_detail(provenance);
   ConvertOptions options{.lower = {.opset = opset,
                                    .target = std::move(target),
@@ -216,7 +219,11 @@ Converted convert_program(const Program& program, std::string name, int opset, s
     set_late_attributes(late, out.model);
   };
   const Unlocked others_may_run;
-  convert(program.model(), *out.model, options, registry, &out.report);
+  if (with_steps) {
+    out.steps = view::conversion_scene(program.model(), *out.model, options, registry, options.lower.model_name);
+  } else {
+    convert(program.model(), *out.model, options, registry, &out.report);
+  }
   return out;
 }
 
@@ -346,7 +353,15 @@ void bind_program(nb::module_& m) {
         nb::arg("passes") = std::vector<std::string>{}, nb::arg("strict") = false, nb::arg("provenance") = "line",
         nb::arg("normalization") = "auto", nb::arg("dump") = "", nb::arg("target") = "", nb::arg("lowerings") = nb::dict(),
         nb::arg("outline") = false, nb::arg("libraries") = std::vector<std::string>{},
-        nb::arg("pass_options") = std::vector<std::pair<std::string, std::string>>{}, "Lowers and optimizes a program.");
+        nb::arg("pass_options") = std::vector<std::pair<std::string, std::string>>{}, nb::arg("with_steps") = false,
+        "Lowers and optimizes a program.");
+  m.def(
+      "write_steps",
+      [](const std::string& path, const Converted& c) {
+        const Unlocked others_may_run;
+        view::write_steps(path, c.steps);
+      },
+      nb::arg("path"), nb::arg("converted"), "Writes the steps of a conversion that was made with_steps, for `sardonyx view`.");
   bind_lowering_context(m);
   m.def(
       "load_plugin",

@@ -88,8 +88,13 @@ class Converted:
         Converts the model, which is changed on the way, and writes a Core ML package.
         """
 
-def convert(program: Program, name: str = 'jax_model', opset: int = 23, passes: Sequence[str] = [], strict: bool = False, provenance: str = 'line', normalization: str = 'auto', dump: str = '', target: str = '', lowerings: dict = {}, outline: bool = False, libraries: Sequence[str] = [], pass_options: Sequence[tuple[str, str]] = []) -> Converted:
+def convert(program: Program, name: str = 'jax_model', opset: int = 23, passes: Sequence[str] = [], strict: bool = False, provenance: str = 'line', normalization: str = 'auto', dump: str = '', target: str = '', lowerings: dict = {}, outline: bool = False, libraries: Sequence[str] = [], pass_options: Sequence[tuple[str, str]] = [], with_steps: bool = False) -> Converted:
     """Lowers and optimizes a program."""
+
+def write_steps(path: str, converted: Converted) -> None:
+    """
+    Writes the steps of a conversion that was made with_steps, for `sardonyx view`.
+    """
 
 class Lowering:
     def late(self) -> object: ...
