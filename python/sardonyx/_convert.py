@@ -11,7 +11,7 @@ from sardonyx import _expand, _functions, _inputs, _source, _state, _trace, _tra
 from sardonyx import _sardonyx as native
 from sardonyx import report as reports
 from sardonyx._error import Error
-from sardonyx._require import one_of, require, supported_jax
+from sardonyx._require import one_of, require
 
 # Opsets that the lowerings support.
 _OLDEST_OPSET, _NEWEST_OPSET = 7, 28
@@ -248,7 +248,6 @@ def _read_program(
 ):
     """Traces the function and imports the jaxpr: (native.Program, _inputs.Inputs, Python lowerings by
     primitive)."""
-    supported_jax()
     with _trace.x64(enable_double_precision):
         native.prepare()
         with _Stage(report, "trace"):

@@ -82,7 +82,7 @@ class Sizes:
                     )
                 self._check(inner, set(known), callers)
             if eqn.primitive.name == "scan":
-                stacked = {n for v in eqn.outvars[eqn.params["num_carry"] :] for n in self._names(v.aval.shape)}
+                stacked = {n for v in eqn.outvars[scan_counts(eqn.params)[1] :] for n in self._names(v.aval.shape)}
                 if changing := stacked - known - self._same_in_all_steps(eqn):
                     raise Error(
                         f"a loop stacks results of size {min(changing)} ({self.origins[min(changing)]}), which differs from step to step",
@@ -103,7 +103,7 @@ class Sizes:
     def _same_in_all_steps(self, scan) -> set[str]:
         """Symbols of a loop body that depend only on values that the loop does not change."""
         body = scan.params["jaxpr"].jaxpr
-        steady = {*body.constvars, *body.invars[: scan.params["num_consts"]]}
+        steady = {*body.constvars, *body.invars[: scan_counts(scan.params)[0]]}
         found: set[str] = set()
         for e in body.eqns:
             deciding = e.invars[1:] if e.primitive.name == "compress" else e.invars
@@ -146,6 +146,15 @@ class Sizes:
             return ("itself", id(value))
         numbers = tuple(self._number(v, depth + 1) for v in operands)
         return (equation.primitive, position[0], params, str(value.aval), numbers)
+
+
+def scan_counts(params) -> tuple[int, int]:
+    """How many operands of a scan are constants, and how many its state: two numbers until JAX 0.11, then a
+    tree."""
+    if "ft_in" not in params:
+        return params["num_consts"], params["num_carry"]
+    constants, state, _ = params["ft_in"].unpack()
+    return len(constants), len(state)
 
 
 def _bodies(eqn):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from sardonyx import _data_primitives, _source
-from sardonyx._data_sizes import _bodies
+from sardonyx._data_sizes import _bodies, scan_counts
 
 # Calls that only name a part of the program.
 _CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat2", "checkpoint")
@@ -128,7 +128,7 @@ def _while(params, operands, sizes):
 def _scan(params, operands, sizes):
     import jax.numpy as jnp
 
-    body, n, m = params["jaxpr"], params["num_consts"], params["num_carry"]
+    body, (n, m) = params["jaxpr"], scan_counts(params)
     constant, state, rows = operands[:n], operands[n : n + m], operands[n + m :]
     steps = range(params["length"])
     stacked = []

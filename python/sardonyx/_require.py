@@ -18,14 +18,3 @@ def require(module: str, extra: str):
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
     if value not in allowed:
         raise Error(f"{name}={value!r} is not known", notes=["expected " + ", ".join(f'"{a}"' for a in allowed)])
-
-
-def supported_jax() -> None:
-    """Raises an Error for a JAX that is newer than those that Sardonyx reads."""
-    import jax
-
-    if jax.__version_info__ >= (0, 12):
-        raise Error(
-            f"JAX {jax.__version__} is newer than what Sardonyx can read: 0.12 joined jaxprs and their constants",
-            notes=['help: pip install "jax>=0.8,<0.12"'],
-        )

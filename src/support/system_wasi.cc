@@ -1,5 +1,5 @@
 // system.h for WebAssembly in a browser: WASI preview 1, and two functions of the page that loads the program
-// (packaging/npm/host.js). Files are not mapped but read, once, into the memory of the program.
+// (packaging/npm/host.js). Files are not mapped but read.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <span>
+#include <vector>
 
 #include "support/system.h"
 
@@ -36,6 +39,23 @@ namespace {
 
 constexpr mode_t kMode = 0666;
 constexpr size_t kCallLimit = size_t{1} << 30;
+
+constexpr size_t kPage = 64 * 1024;
+std::vector<std::span<std::byte>> free_pages;
+
+// At least `size` bytes in whole pages; none if memory is exhausted.
+std::span<std::byte> take_pages(size_t size) {
+  const auto fits = std::ranges::find_if(free_pages, [&](std::span<std::byte> pages) { return pages.size() >= size; });
+  if (fits != free_pages.end()) {
+    const std::span<std::byte> found = *fits;
+    free_pages.erase(fits);
+    return found;
+  }
+  const size_t pages = (size + kPage - 1) / kPage;
+  const size_t first = __builtin_wasm_memory_grow(0, pages);
+  if (first == SIZE_MAX) return {};
+  return {reinterpret_cast<std::byte*>(first * kPage), pages * kPage};
+}
 
 int64_t no_such_call() {
   errno = ENOSYS;
@@ -92,12 +112,31 @@ bool reserve(int, uint64_t) { return no_such_call() == 0; }
 void punch_hole(int, uint64_t, uint64_t) {}
 std::optional<DataPart> next_data(int, uint64_t, uint64_t) { return std::nullopt; }
 
-const std::byte* map(int, size_t) {
-  no_such_call();
-  return nullptr;
+// There is nothing to map: the bytes are read, once. Their pages come from the system itself, because zig's malloc rounds
+// up to a power of two; pages of files that were unmapped are used again, since the memory of a program never shrinks.
+const std::byte* map(int fd, size_t size) {
+  const std::span<std::byte> pages = take_pages(size);
+  if (pages.empty()) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  for (size_t done = 0; done < size;) {
+    const int64_t got = read_at(fd, pages.subspan(done, size - done), done);
+    if (got <= 0) {
+      if (got == 0) errno = EIO;  // the file ends early
+      free_pages.push_back(pages);
+      return nullptr;
+    }
+    done += static_cast<size_t>(got);
+  }
+  return pages.data();
 }
 
-void unmap(std::span<const std::byte>) {}
+void unmap(std::span<const std::byte> all) {
+  const size_t size = (all.size() + kPage - 1) / kPage * kPage;
+  free_pages.push_back({const_cast<std::byte*>(all.data()), size});
+}
+
 bool fetch(std::span<const std::byte>) { return false; }
 void forget(std::span<const std::byte>) {}
 void populate_code(const void*) {}

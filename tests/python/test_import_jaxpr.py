@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sardonyx
 from jax.extend.random import define_prng_impl
+from sardonyx._data_sizes import scan_counts
 from sardonyx._sardonyx import import_jaxpr
 
 
@@ -132,6 +133,35 @@ def test_nchw_ends_get_a_transpose():
 def test_something_else_than_a_jaxpr_is_refused():
     with pytest.raises(sardonyx.Error, match="a ClosedJaxpr was expected, found list"):
         import_jaxpr([])
+
+
+class Tree:
+    """What a scan of JAX 0.12 and later holds in place of the numbers of its operands."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def unpack(self):
+        return self.parts
+
+
+def test_a_scan_says_by_numbers_or_by_a_tree_how_its_operands_split():
+    def fn(w, x):
+        return jax.lax.scan(lambda c, row: ((c[0] * w, c[1] + row), row.sum()), (w, x[0]), x)
+
+    closed = jax.make_jaxpr(fn)(f32(7), f32(3, 7))
+    (at,) = (i for i, e in enumerate(closed.eqns) if e.primitive.name == "scan")
+    rest = {k: v for k, v in closed.eqns[at].params.items() if k not in ("num_consts", "num_carry", "ft_in", "ft_out")}
+    numbers = {**rest, "num_consts": 1, "num_carry": 2}
+    tree = {**rest, "ft_in": Tree([None], [None, None], [None]), "ft_out": Tree([None, None], [None])}
+
+    def printed(params):
+        eqns = [e.replace(params=params) if i == at else e for i, e in enumerate(closed.eqns)]
+        return import_jaxpr(closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns))).text()
+
+    assert "num_consts" in printed(numbers)
+    assert printed(tree) == printed(numbers)
+    assert scan_counts(tree) == scan_counts(numbers) == (1, 2)
 
 
 def chain(n):

@@ -14,10 +14,11 @@ namespace {
 
 // Parameters for compilers and autodiff that do not affect values.
 constexpr std::string_view kIgnored[] = {
-    "bwd",         "compiler_options_kvs", "ctx_mesh",     "donated_invars", "fwd_jaxpr_thunk",
-    "in_layouts",  "in_shardings",         "inline",       "jvp_jaxpr_fun",  "jvp_jaxpr_thunk",
-    "keep_unused", "out_layouts",          "out_sharding", "out_shardings",  "out_trees",
-    "policy",      "prevent_cse",          "resource_env", "sharding",
+    "bwd",         "compiler_options_kvs", "ctx_mesh",        "donated_invars",
+    "ft_out",      "fwd_jaxpr_thunk",      "in_layouts",      "in_shardings",
+    "inline",      "jvp_jaxpr_fun",        "jvp_jaxpr_thunk", "keep_unused",
+    "out_layouts", "out_sharding",         "out_shardings",   "out_trees",
+    "policy",      "prevent_cse",          "resource_env",    "sharding",
 };
 static_assert(std::ranges::is_sorted(kIgnored));
 
@@ -153,7 +154,8 @@ const JaxClasses& JaxClasses::get() {
     nb::object core = nb::module_::import_("jax._src.core");
     nb::object prng = import_first({"jax._src.random.prng", "jax._src.prng"});  // new and old location
     nb::object numpy = nb::module_::import_("numpy");
-    c->closed_jaxpr = core.attr("ClosedJaxpr");
+    // From JAX 0.12 on one class with an attribute `consts`, under both names.
+    c->closed_jaxpr = nb::module_::import_("jax.extend.core").attr("ClosedJaxpr");
     c->jaxpr = core.attr("Jaxpr");
     c->literal = core.attr("Literal");
     c->shaped_array = core.attr("ShapedArray");
@@ -536,6 +538,19 @@ Attr JaxValues::sequence(nb::handle value, std::string_view path, std::vector<Ne
   return Attr(std::move(all));
 }
 
+namespace {
+
+// From JAX 0.12 on a scan has a tree that splits its operands into constants, state and slices, and no counts.
+void operands_of_scan(nb::handle tree, AttrInit& out) {
+  nb::object parts = tree.attr("unpack")();
+  size_t at = 0;
+  for (std::string_view name : {"num_consts", "num_carry"}) {
+    out.push_back(sardonyx::attr(name, Attr(static_cast<int64_t>(nb::len(nb::object(parts[at++]))))));
+  }
+}
+
+}  // namespace
+
 AttrInit JaxValues::params(nb::handle dict, std::vector<NestedJaxpr>& nested) {
   AttrInit out;
   out.reserve(4);  // few have more
@@ -548,6 +563,10 @@ AttrInit JaxValues::params(nb::handle dict, std::vector<NestedJaxpr>& nested) {
     if (bytes == nullptr) raise_python();
     std::string_view name(bytes, static_cast<size_t>(size));
     if (std::ranges::binary_search(kIgnored, name)) continue;
+    if (name == "ft_in") {
+      operands_of_scan(value, out);
+      continue;
+    }
     Attr a = attr(value, name, nested, 0);
     if (!a.is_none()) out.push_back(sardonyx::attr(name, std::move(a)));
   }
