@@ -138,6 +138,9 @@ std::vector<Value*> complex_abs(Lowering& ctx) { return {abs(operand(ctx, 0)).va
 std::vector<Value*> complex_exp2(Lowering& ctx) {
   return of_one(ctx, [](const Complex& z) { return exp(z * kLn2); });
 }
+std::vector<Value*> complex_log2(Lowering& ctx) {
+  return of_one(ctx, [](const Complex& z) { return log(z) * (1 / kLn2); });
+}
 std::vector<Value*> complex_rsqrt(Lowering& ctx) {
   return of_one(ctx, [](const Complex& z) { return inverse(sqrt(z)); });
 }
