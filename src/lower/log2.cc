@@ -7,8 +7,8 @@ namespace sardonyx {
 
 std::vector<Value*> lower_log2(Lowering& ctx) {
   constexpr double kOneOverLn2 = std::numbers::log2e;
-  return {via(ctx, {"Log", "Mul"}, operands(ctx)[0],
-              [&](Value* x) { return ctx.b.Mul(ctx.b.Log(x), like(ctx, x, kOneOverLn2)); })};
+  return {
+      via(ctx, {"Log", "Mul"}, operands(ctx)[0], [&](Value* x) { return ctx.b.Mul(ctx.b.Log(x), like(ctx, x, kOneOverLn2)); })};
 }
 
 }  // namespace sardonyx
