@@ -1,5 +1,6 @@
 // sardonyx.optimize and sardonyx.passes: thin bindings of the driver.
 #include <map>
+#include <memory>
 
 #include "driver/optimize.h"
 
@@ -34,6 +35,18 @@ OptimizeOptions options_of(const nb::dict& d) {
   o.keep_names = nb::cast<bool>(d["keep_names"]);
   o.link_weights = nb::cast<bool>(d["link_weights"]);
   o.count_savings = nb::cast<bool>(d["count_savings"]);
+  if (!d["progress"].is_none()) {
+    // Options are copied without the interpreter's lock, so copies share the function.
+    const auto release = [](nb::object* call) {
+      const nb::gil_scoped_acquire locked;
+      delete call;
+    };
+    const std::shared_ptr<nb::object> call(new nb::object(d["progress"]), release);
+    o.request.progress = [call](std::string_view pass, size_t done, size_t total) {
+      const nb::gil_scoped_acquire locked;
+      (*call)(nb::str(pass.data(), pass.size()), done, total);
+    };
+  }
   o.input_shapes = nb::cast<std::vector<std::string>>(d["input_shapes"]);
   o.inputs = nb::cast<std::vector<std::string>>(d["inputs"]);
   o.outputs = nb::cast<std::vector<std::string>>(d["outputs"]);

@@ -169,7 +169,7 @@ def to_onnx(
             report.shadow = _shadow.compare(shadow, fn, inputs, input_params, model, spec, opset, double, *layouts)
     with _Stage(report, "write"):
         result = _written(report, model, return_mode, path, one_file=export_mode == "web")
-        if steps is not None:
+        if steps is not None and trace is not None:
             os.makedirs(os.path.dirname(os.fspath(trace)) or ".", exist_ok=True)
             native.write_steps(os.fspath(trace), steps)
     reports._set_last(report)

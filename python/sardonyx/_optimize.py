@@ -8,6 +8,7 @@ from typing import Any, Literal
 from sardonyx import _sardonyx as native
 from sardonyx import report as reports
 from sardonyx._error import Error
+from sardonyx._progress import shown
 from sardonyx._require import one_of, require
 
 
@@ -32,6 +33,7 @@ def optimize(
     rtol: float | None = None,
     atol: float | None = None,
     count_savings: bool = False,
+    progress: bool | Callable[[str, int, int], Any] = False,
 ) -> Any:
     """Make an ONNX model smaller and faster, with the same results.
 
@@ -62,6 +64,8 @@ def optimize(
         rtol, atol: For `verify`: compare floats by |a - b| <= atol + rtol |a| instead.
         count_savings: Count what each pass saved (nodes, bytes of constants, arithmetic), for the report. Costs about a
             tenth of the time.
+        progress: True shows a bar: tqdm's where it is installed, else a line of text. A function is called with what is
+            done next, how many steps are done, and of how many.
 
     Returns:
         `output_path` if given; otherwise the same type as `model` (an `onnx.ModelProto` for a path, a file or
@@ -89,6 +93,12 @@ def optimize(
         atol=atol,
         count_savings=count_savings,
     )
+    name = os.path.basename(os.fspath(model)) if isinstance(model, str | os.PathLike) else "optimizing"
+    with shown(progress, name) as report:
+        return _optimized(model, output_path, wanted | {"progress": report})
+
+
+def _optimized(model, output_path, wanted):
     if isinstance(model, str | os.PathLike):
         return _optimize_path(os.fspath(model), output_path, wanted)
     if output_path is not None:
@@ -189,6 +199,7 @@ def _request(**given) -> dict[str, Any]:
         "opset": 0,
         "fold_budget": 0,
         "verify": "off",
+        "progress": None,
     }
     request |= dict.fromkeys(
         ("prune_inputs", "keep_names", "allow_empty", "inline", "strict", "link_weights", "count_savings"), False

@@ -13,6 +13,7 @@ import numpy as np
 from sardonyx import _sardonyx as native
 from sardonyx._error import Error
 from sardonyx._inspect import Page, _source
+from sardonyx._progress import shown
 from sardonyx._require import one_of, require
 from sardonyx._run import _NUMPY, _told
 from sardonyx.report import preformatted
@@ -119,6 +120,7 @@ def profile(
     runs: int = 10,
     providers: Sequence[str] = ("CPUExecutionProvider",),
     threads: int = 0,
+    progress: bool | Callable[[str, int, int], Any] = False,
 ) -> Profile:
     """Run a model in onnxruntime's profiler, and give each node's time its module and source lines.
 
@@ -129,6 +131,7 @@ def profile(
         runs: How many runs are counted; two more warm up.
         providers: Of onnxruntime.
         threads: Of one operator; 0 lets onnxruntime choose.
+        progress: As of `optimize`: True shows a bar.
 
     Raises:
         sardonyx.Error: onnxruntime is not installed, refuses the model, or fails to run it.
@@ -154,9 +157,12 @@ def profile(
         with _told("load"):
             session = ort.InferenceSession(source, options, providers=list(providers))
         feeds = _feeds(session.get_inputs(), inputs or {}, input_shapes)
-        with _told("run"):
-            for _ in range(runs + 2):
-                session.run(None, feeds)
+        with shown(progress, os.path.basename(name)) as report:
+            for done in range(runs + 2):
+                if report:
+                    report("running", done, runs + 2)
+                with _told("run"):
+                    session.run(None, feeds)
         events = json.loads(Path(session.end_profiling()).read_text())
     starts = sorted(e["ts"] for e in events if e.get("cat") == "Session" and e["name"] == "model_run")
     whole = sorted(e["dur"] for e in events if e.get("cat") == "Session" and e["name"] == "model_run")

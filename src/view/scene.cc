@@ -31,6 +31,20 @@ class Writer {
     name(key);
     text_ += j.dump(-1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace);
   }
+  // Names are mostly plain ASCII, which is written several times faster than by the library.
+  void lines(std::string_view key, const std::string& s) {
+    const auto is_plain = [](char c) { return (c >= ' ' && c <= '~' && c != '"' && c != '\\') || c == '\n'; };
+    if (!std::ranges::all_of(s, is_plain)) return value(key, s);
+    name(key);
+    text_ += '"';
+    for (size_t at = 0; at < s.size();) {
+      const size_t end = std::min(s.find('\n', at), s.size());
+      text_.append(s, at, end - at);
+      if (end < s.size()) text_ += "\\n";
+      at = end + 1;
+    }
+    text_ += '"';
+  }
   template <class T>
   void numbers(std::string_view key, const std::vector<T>& list) {
     name(key);
@@ -69,7 +83,7 @@ class SharedStarts {
     if (!rests_.empty()) rests_.pop_back();
     to.open("names");
     to.numbers("shared", shared_);
-    to.value("rests", rests_);
+    to.lines("rests", rests_);
     to.close();
   }
 
