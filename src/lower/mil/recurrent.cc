@@ -1,7 +1,7 @@
 // LSTM, GRU, RNN: Core ML's lstm, gru and rnn, which go forward over [sequence, batch, features].
 //
-// Backward directions run forward over the reversed sequence, and their results are reversed again; two directions are two ops whose
-// results are stacked. Gates change places: ONNX has i o f c and z r h, Core ML i f o z and r o z.
+// Backward directions run forward over the reversed sequence, and their results are reversed again. Two directions are one lstm whose
+// results lie side by side, and of gru and rnn two ops whose results are stacked. Gates change places: ONNX has i o f c and z r h, Core ML i f o z and r o z.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -115,6 +115,36 @@ class Recurrent {
     return ctx_.squeeze(h, std::vector<int64_t>{0});
   }
 
+  // The states of operand i before both directions, side by side: [batch, 2 * hidden].
+  Value* initial_of_both(size_t i) {
+    const Dim batch = x_->type()->dim(1), both = Dim::of(2 * hidden_);
+    if (!ctx_.has(i)) {
+      if (batch.is_int()) return b_.full(x_->dtype(), {batch.value(), 2 * hidden_}, 0);
+      std::vector<Value*> sizes{ctx_.size_of(x_, 1)};
+      sizes.push_back(b_.i32s(std::vector<int64_t>{2 * hidden_}));
+      return b_.fill(ctx_.join(sizes), {.value = Tensor::full(x_->dtype(), {}, 0)});
+    }
+    Value* h = ctx_.in(i);  // [directions, batch, hidden], or [batch, directions, hidden]
+    if (!by_batch_) h = swapped(h, 0, std::vector<Dim>{batch, Dim::of(2), Dim::of(hidden_)});
+    return ctx_.reshape(h, std::vector<Dim>{batch, both});
+  }
+
+  // Y from [sequence, batch, 2 * hidden].
+  Value* all_steps_of_both(Value* y) {
+    const Dim sequence = x_->type()->dim(0), batch = x_->type()->dim(1), two = Dim::of(2), n = Dim::of(hidden_);
+    if (by_batch_)
+      return ctx_.reshape(ctx_.transpose(y, std::vector<int64_t>{1, 0, 2}), std::vector<Dim>{batch, sequence, two, n});
+    y = ctx_.reshape(y, std::vector<Dim>{sequence, batch, two, n});
+    return swapped(y, 1, std::vector<Dim>{sequence, two, batch, n});
+  }
+
+  // Y_h or Y_c from [batch, 2 * hidden].
+  Value* last_of_both(Value* h) {
+    const Dim batch = x_->type()->dim(1), two = Dim::of(2), n = Dim::of(hidden_);
+    h = ctx_.reshape(h, std::vector<Dim>{batch, two, n});
+    return by_batch_ ? h : swapped(h, 0, std::vector<Dim>{two, batch, n});
+  }
+
   // ONNX's Y from the outputs of each direction, [sequence, batch, hidden].
   Value* all_steps(std::vector<Value*> steps) {
     for (size_t d = 0; d < steps.size(); ++d) {
@@ -157,6 +187,14 @@ class Recurrent {
   }
 
  private:
+  // Axes `axis` and the next one change places, which gives `dims`. An axis of size 1 only changes the shape.
+  Value* swapped(Value* v, size_t axis, const std::vector<Dim>& dims) {
+    if (dims[axis].is(1) || dims[axis + 1].is(1)) return ctx_.reshape(v, dims);
+    std::vector<int64_t> perm = iota(dims.size(), 0);
+    std::swap(perm[axis], perm[axis + 1]);
+    return ctx_.transpose(v, perm);
+  }
+
   bool goes_back(size_t d) const { return reversed_ || d == 1; }
 
   // Whether all sequences are as long as X.
@@ -178,11 +216,48 @@ class Recurrent {
 
 }  // namespace
 
+namespace {
+
+constexpr std::string_view kLstmGates[] = {"sigmoid", "tanh", "tanh"};
+
+// Both directions at once, which takes one set of activations.
+std::vector<Value*> lstm_of_both(Lowering& ctx, Recurrent& r, const Tensor* peepholes) {
+  Weights w[] = {r.weights(0, false), r.weights(1, false)};
+  for (size_t d = 0; d < 2 && peepholes != nullptr; ++d) w[d].peephole = gates(*peepholes, d, {0, 2, 1}, r.hidden());
+  Value* h = r.initial_of_both(5);
+  Value* c = r.initial_of_both(6);
+  Node& n = ctx.b.lstm(r.x(), h, c,
+                       {.activation = r.activation(0, 2, 3, "tanh"),
+                        .bias = w[0].bias,
+                        .bias_back = w[1].bias,
+                        .cell_activation = r.activation(0, 1, 3, "tanh"),
+                        .direction = "bidirectional",
+                        .output_sequence = true,
+                        .peephole = w[0].peephole,
+                        .peephole_back = w[1].peephole,
+                        .recurrent_activation = r.activation(0, 0, 3, "sigmoid"),
+                        .weight_hh = w[0].hidden,
+                        .weight_hh_back = w[1].hidden,
+                        .weight_ih = w[0].input,
+                        .weight_ih_back = w[1].input});
+  std::vector<Value*> results{ctx.is_used(0) ? r.all_steps_of_both(n.result(0)) : nullptr};
+  for (size_t i : {1, 2}) results.push_back(ctx.is_used(i) ? r.last_of_both(n.result(i)) : nullptr);
+  results.resize(ctx.node.num_results());
+  return results;
+}
+
+}  // namespace
+
 std::vector<Value*> lower_LSTM(Lowering& ctx) {
   Recurrent r(ctx, "lstm", {0, 2, 1, 3});
   if (ctx.int_attr("input_forget", 0) != 0) ctx.unsupported("input and forget gates in one");
   const TensorPtr peepholes = ctx.has(7) ? ctx.in(7)->constant() : nullptr;
   if (ctx.has(7) && peepholes == nullptr) ctx.unsupported("peepholes that are computed");
+  if (ctx.node.attr("clip") != nullptr) ctx.unsupported("gates that are clipped");
+  bool same = r.directions() == 2;
+  for (size_t k = 0; same && k < std::size(kLstmGates); ++k)
+    same = r.activation(0, k, 3, std::string(kLstmGates[k])) == r.activation(1, k, 3, std::string(kLstmGates[k]));
+  if (same) return lstm_of_both(ctx, r, peepholes.get());
   std::vector<Value*> steps, states, cells;
   for (size_t d = 0; d < r.directions(); ++d) {
     Weights w = r.weights(d, false);
@@ -199,7 +274,6 @@ std::vector<Value*> lower_LSTM(Lowering& ctx) {
                        .recurrent_activation = r.activation(d, 0, 3, "sigmoid"),
                        .weight_hh = w.hidden,
                        .weight_ih = w.input};
-    if (ctx.node.attr("clip") != nullptr) ctx.unsupported("gates that are clipped");
     Node& n = ctx.b.lstm(x, h, c, p);
     steps.push_back(n.result(0));
     states.push_back(n.result(1));
