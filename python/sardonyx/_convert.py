@@ -27,7 +27,7 @@ def to_onnx(
     *,
     enable_double_precision: bool = False,
     record_primitive_calls_file: str | os.PathLike | None = None,
-    return_mode: Literal["proto", "ir", "file"] = "proto",
+    return_mode: Literal["proto", "ir", "file"] | None = None,
     output_path: str | os.PathLike | None = None,
     inputs_as_nchw: Sequence[int] | None = None,
     outputs_as_nchw: Sequence[int] | None = None,
@@ -63,9 +63,9 @@ def to_onnx(
         enable_double_precision: Trace with 64-bit types. Otherwise float64 arrays become float32, with a
             warning.
         record_primitive_calls_file: File that lists the program's equations, as text.
-        return_mode: "proto" returns an `onnx.ModelProto`, "ir" a `sardonyx.ir.Model`, "file" writes
-            `output_path` and returns it.
-        output_path: Required by "file". Weights go to a file beside it when the model exceeds 2 GiB.
+        return_mode: "proto" returns an `onnx.ModelProto`, "ir" a `sardonyx.ir.Model`, "file" returns
+            `output_path`. Default: "file" if that is given, else "proto".
+        output_path: The file to write. Weights go to a file beside it when the model exceeds 2 GiB.
         inputs_as_nchw: Positions of inputs that the model takes as NCHW where `fn` takes NHWC.
         outputs_as_nchw: Positions of results that the model returns as NCHW where `fn` returns NHWC.
         input_names: Names instead of those of the signature; "positional" gives in_0, in_1, ...
@@ -101,6 +101,8 @@ def to_onnx(
     """
     if not callable(fn):
         raise Error(f"fn must be callable, found {type(fn).__name__}")
+    if return_mode is None:
+        return_mode = "proto" if output_path is None else "file"
     one_of("return_mode", return_mode, ("proto", "ir", "file"))
     one_of("export_mode", export_mode, ("standard", "web"))
     one_of("normalization_mode", normalization_mode, ("auto", "prefer_native", "force_decomposed"))
@@ -203,10 +205,12 @@ def _part_exporter(opset, target, lowerings):
 
 
 def _written(report, model, return_mode, path, one_file):
-    """The model in the requested form: its path, an ir.Model or an onnx.ModelProto."""
-    if return_mode == "file":
+    """Writes the model to `path`, if there is one. Returns it in the requested form: its path, an ir.Model or an
+    onnx.ModelProto."""
+    if path is not None:
         report.bytes = model.save(path, one_file=one_file)
         report.path = path
+    if return_mode == "file":
         return path
     return model.to_ir() if return_mode == "ir" else _to_proto(model, report)
 
@@ -390,9 +394,9 @@ def _target(target, opset) -> tuple[str, int]:
 
 
 def _output_path(output_path, return_mode) -> str | None:
-    if return_mode != "file":
-        return None
     if output_path is None:
+        if return_mode != "file":
+            return None
         raise Error('return_mode="file" needs output_path')
     path = os.fspath(output_path)
     folder = os.path.dirname(path) or "."

@@ -378,6 +378,10 @@ def test_return_modes(tmp_path):
     assert [node.op_type for node in to_onnx(fn, [(3,)], return_mode="ir").graph] == ["Add"]
     proto = to_onnx(fn, [(3,)])
     assert from_file == proto
+    path.unlink()
+    assert to_onnx(fn, [(3,)], output_path=path) == str(path) and onnx.load(path) == proto
+    path.unlink()
+    assert to_onnx(fn, [(3,)], return_mode="proto", output_path=path) == proto == onnx.load(path)
     assert proto.graph.name == "jax_model" and proto.opset_import[0].version == 23 and proto.ir_version == 10
 
 
