@@ -189,6 +189,7 @@ class _Origins:
     def __init__(self, source: str | bytes):
         self.graphs = native.node_origins(source)
         self.by_name: list[dict[str, tuple]] = []
+        self.named = [{node[0] for node in graph if node[0]} for graph in self.graphs]
         for graph in self.graphs:
             names = {result: node for node in graph for result in node[2] if result}
             self.by_name.append(names | {node[0]: node for node in graph if node[0]})
@@ -198,9 +199,11 @@ class _Origins:
         name = event["name"].removesuffix(_SUFFIX)
         op, index = event["args"].get("op_name"), int(event["args"].get("node_index", -1))
         for g in graphs:
-            is_place = name == f"{op}_{index}" and 0 <= index < len(self.graphs[g]) and self.graphs[g][index][1] == op
-            if is_place and name not in self.by_name[g]:
-                return self.graphs[g][index]
+            if name != f"{op}_{index}" or not 0 <= index < len(self.graphs[g]) or name in self.named[g]:
+                continue
+            node = self.graphs[g][index]  # results may have such names, too, of other nodes
+            if node[1] == op and not node[0]:
+                return node
         for g in graphs:
             end = len(name)
             while end > 0:

@@ -63,6 +63,22 @@ def test_names_that_onnxruntime_changes():
     assert found.by("module").keys() <= {"Net/conv", "(unknown)"}
 
 
+def test_places_and_results_with_the_same_name():
+    """onnxruntime calls nodes without a name by their place, and results of other nodes may be called so."""
+    value = helper.make_tensor_value_info
+    heavy, light = (
+        helper.make_node("MatMul", [a, w], [b]) for a, w, b in (("x", "w", "MatMul_1"), ("MatMul_1", "v", "MatMul_0"))
+    )
+    w = helper.make_tensor("w", TensorProto.FLOAT, [499, 997], np.ones(499 * 997, np.float32))
+    v = helper.make_tensor("v", TensorProto.FLOAT, [997, 2], np.ones(997 * 2, np.float32))
+    x, y = value("x", TensorProto.FLOAT, [211, 499]), value("MatMul_0", TensorProto.FLOAT, [211, 2])
+    graph = helper.make_graph([heavy, light], "g", [x], [y], [w, v])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    found = sardonyx.profile(model, runs=3)
+    assert [n.name for n in found.nodes] == ["MatMul_1", "MatMul_0"]  # the results, the slower one first
+    assert found._times[0][0] > found._times[0][1] > 0
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -546,9 +546,20 @@ def test_pictures_of_the_documentation(browser, decoder, tmp_path):
         )
         assert panel(browser).startswith("Gemm") and "FLOPs" in panel(browser)
         browser.picture(folder / "seeing_model.png")
+        pytest.importorskip("onnxruntime")
+        import sardonyx as package
+
+        sizes = ["x:997,19", "w:19,31", "v:31,19"]
+        package.profile(tmp_path / "small.onnx", input_shapes=sizes, runs=50, threads=1).page().save(
+            tmp_path / "time.html"
+        )
+        browser.open(tmp_path / "time.html")
+        browser.run("sardonyx.openLevel(); sardonyx.reveal(sardonyx.search('gelu')[1]); sardonyx.search('')")
+        assert panel(browser).startswith("Gelu") and "milliseconds" in panel(browser)
+        browser.picture(folder / "seeing_time.png")
     finally:
         browser.resize(1280, 800)
-    for name in ("seeing_steps.png", "seeing_model.png"):
+    for name in ("seeing_steps.png", "seeing_model.png", "seeing_time.png"):
         assert (ROOT / "docs" / name).exists() and name in (ROOT / "docs" / "seeing.md").read_text()
         assert 10_000 < (folder / name).stat().st_size < 200_000
 
@@ -608,6 +619,9 @@ def test_looks(browser, net, tmp_path, scheme):
         )
         for width, height in ((1280, 800), (420, 800)):
             browser.resize(width, height)
+            browser.run(
+                "new Promise((told) => requestAnimationFrame(() => requestAnimationFrame(told)))"
+            )  # of its size
             browser.run("sardonyx.fit()")
             sizes = browser.run(
                 "['canvas', 'panel'].map((i) => document.getElementById(i).getBoundingClientRect().toJSON())"
