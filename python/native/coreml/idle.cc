@@ -74,10 +74,10 @@ class IdleCheck {
   bool has_clean_names() const {
     for (const auto& [name, function] : functions_) {
       for (const auto& [input, var] : nb::cast<nb::dict>(get(function, names().inputs))) {
-        if (!mil::is_interface_name(text_of(input)) || !mil::is_interface_name(text_of(get(var, names().name)))) return false;
+        if (!mil::is_interface_name(utf8_of(input)) || !mil::is_interface_name(utf8_of(get(var, names().name)))) return false;
       }
       for (nb::handle var : get(function, names().outputs)) {
-        if (!mil::is_interface_name(text_of(get(var, names().name)))) return false;
+        if (!mil::is_interface_name(utf8_of(get(var, names().name)))) return false;
       }
     }
     return true;
@@ -170,7 +170,7 @@ class IdleCheck {
     each_operand(b, [&](PyObject* slot, PyObject* var) { y.emplace_back(slot, var); });
     if (x.size() != y.size()) return true;
     for (size_t i = 0; i < x.size(); ++i) {
-      if (x[i].first != y[i].first) return text_of(x[i].first) != text_of(y[i].first);
+      if (x[i].first != y[i].first) return utf8_of(x[i].first) != utf8_of(y[i].first);
       if (x[i].second == y[i].second) continue;
       if (!is_const(x[i].second) || !is_const(y[i].second) || have_other_values(x[i].second, y[i].second)) return true;
     }
@@ -179,7 +179,7 @@ class IdleCheck {
 
   static bool have_other_values(PyObject* a, PyObject* b) {
     const nb::object x = get(a, names().val), y = get(b, names().val);
-    if (PyUnicode_CheckExact(x.ptr()) && PyUnicode_CheckExact(y.ptr())) return text_of(x) != text_of(y);
+    if (PyUnicode_CheckExact(x.ptr()) && PyUnicode_CheckExact(y.ptr())) return utf8_of(x) != utf8_of(y);
     Py_buffer p, q;
     if (!PyObject_CheckBuffer(x.ptr()) || !PyObject_CheckBuffer(y.ptr())) return false;
     if (PyObject_GetBuffer(x.ptr(), &p, PyBUF_STRIDES) != 0) return PyErr_Clear(), false;

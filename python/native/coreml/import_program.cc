@@ -16,11 +16,11 @@ class Importer {
 
   void read(const nb::dict& functions) {
     for (const auto& [name, function] : functions) {
-      Function& f = model_.add_function(text_of(name));
-      f.mil_opset = std::string(text_of(nb::object(helpers_.opset(function))));
+      Function& f = model_.add_function(utf8_of(name));
+      f.mil_opset = std::string(utf8_of(nb::object(helpers_.opset(function))));
       for (const auto& [input_name, var] : nb::cast<nb::dict>(get(function, names().inputs))) {
         const Type* t = type(get(var, names().sym_type));
-        Value* v = f.graph().add_input(text_of(input_name), t);
+        Value* v = f.graph().add_input(utf8_of(input_name), t);
         define(v, var);
         v->set_type(t);
       }
@@ -44,7 +44,7 @@ class Importer {
   };
 
   void define(Value* v, nb::handle var) {
-    v->set_name(model_.name(text_of(get(var, names().name))));
+    v->set_name(model_.name(utf8_of(get(var, names().name))));
     numbers_.put(var.ptr(), static_cast<uint32_t>(p_.values.size()));
     p_.values.push_back(v);
     p_.value_names.push_back(v->name());
@@ -76,7 +76,7 @@ class Importer {
     const auto known = all.find(t.ptr());
     if (known != all.end()) return known->second.text;
     if (all.size() >= kMost) all.clear();
-    return all.emplace(t.ptr(), Spelled{t, std::string(text_of(nb::object(helpers_.type_text(t))))}).first->second.text;
+    return all.emplace(t.ptr(), Spelled{t, std::string(utf8_of(nb::object(helpers_.type_text(t))))}).first->second.text;
   }
 
   const Kind& kind(nb::handle op) {
@@ -101,7 +101,7 @@ class Importer {
     }
     for (nb::handle var : get(block, names().outputs)) {
       Value* v = p_.values.at(number_of(var));
-      g.add_output(*v, text_of(get(var, names().name)));
+      g.add_output(*v, utf8_of(get(var, names().name)));
       read.outputs.emplace_back(g.outputs().back().name, v);
     }
     p_.blocks[&g] = std::move(read);
@@ -111,7 +111,7 @@ class Importer {
     const uint32_t n = numbers_.find(var.ptr());
     if (n == NumberOf::kNone) {
       throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("variable '{}' is used before an op makes it", text_of(get(var, names().name))));
+                  fmt::format("variable '{}' is used before an op makes it", utf8_of(get(var, names().name))));
     }
     return n;
   }
@@ -125,7 +125,7 @@ class Importer {
     if (!k.is_const) placed = read_operands(k, op);
     const Op& is = k.is_const ? model_.op("", "const") : placed ? *k.op : model_.opaque_op(k.name, k.version, operand_slots_);
     Node& n = model_.new_node(is, operand_values_, num_results);
-    n.set_name(model_.name(text_of(get(op, names().name))));
+    n.set_name(model_.name(utf8_of(get(op, names().name))));
     const size_t number = p_.ops.size();
     // New ops take their scopes from the ops that they replace, never from constants alone.
     if (!k.is_const)
@@ -198,7 +198,7 @@ class Importer {
       n.add_body(body_name(k.name, i++), body);
       for (nb::handle var : get(block, names().inputs)) {
         const Type* t = type(get(var, names().sym_type));
-        Value* v = body.add_input(text_of(get(var, names().name)), nullptr);
+        Value* v = body.add_input(utf8_of(get(var, names().name)), nullptr);
         define(v, var);
         v->set_type(t);
       }
@@ -223,7 +223,7 @@ class Importer {
     slot_values_.clear();
     operand_slots_.clear();
     each_operand(op,
-                 [&](PyObject* slot, PyObject* var) { slot_values_.push_back({text_of(slot), p_.values[number_of(var)]}); });
+                 [&](PyObject* slot, PyObject* var) { slot_values_.push_back({utf8_of(slot), p_.values[number_of(var)]}); });
     if (k.op != nullptr && place_operands(*k.op, slot_values_, operand_values_)) return true;
     operand_values_.clear();
     for (const auto& [slot, v] : slot_values_) {

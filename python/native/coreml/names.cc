@@ -16,7 +16,7 @@ class Renamer {
     std::unordered_set<std::string_view> inputs;
     const auto vars = nb::cast<nb::dict>(get(f, names().inputs));
     for (const auto& [input, var] : vars) {
-      const std::string_view name = text_of(get(var, names().name));
+      const std::string_view name = utf8_of(get(var, names().name));
       if (!inputs.insert(name).second) return false;
       vars_.keep(name);
       ports_.insert(var.ptr());
@@ -24,7 +24,7 @@ class Renamer {
     std::unordered_set<std::string_view> results;
     for (nb::handle var : get(f, names().outputs)) {
       if (ports_.contains(var.ptr())) continue;
-      const std::string_view name = text_of(get(var, names().name));
+      const std::string_view name = utf8_of(get(var, names().name));
       if (inputs.contains(name) || !results.insert(name).second) return false;
       vars_.keep(name);
     }
@@ -39,7 +39,7 @@ class Renamer {
   void rename(nb::handle object, mil::UniqueNames& all) {
     const nb::object name = get(object, names().name);
     if (name.is_none()) return;
-    const std::string_view was = text_of(name);
+    const std::string_view was = utf8_of(name);
     if (was.empty()) return;
     const std::string now = all.unique(was);
     if (now == was) return;

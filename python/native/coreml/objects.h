@@ -51,7 +51,8 @@ inline nb::object find(nb::handle object, PyObject* name) {
   return found != nullptr ? nb::steal(found) : nb::none();
 }
 
-inline std::string_view text_of(nb::handle object) {
+// The bytes of a str, empty for None. They live as long as the str.
+inline std::string_view utf8_of(nb::handle object) {
   if (object.is_none()) return {};
   Py_ssize_t size = 0;
   const char* bytes = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
@@ -116,7 +117,7 @@ void each_operand(nb::handle op, const F& f) {
   PyObject *slot = nullptr, *value = nullptr;
   Py_ssize_t at = 0;
   while (PyDict_Next(inputs.ptr(), &at, &slot, &value)) {
-    if (value == Py_None || text_of(slot).starts_with("_")) continue;  // internal to coremltools
+    if (value == Py_None || utf8_of(slot).starts_with("_")) continue;  // internal to coremltools
     if (PyList_Check(value) || PyTuple_Check(value)) {
       for (nb::handle v : nb::handle(value)) f(slot, v.ptr());
     } else {

@@ -60,7 +60,7 @@ PayloadReader::Payload PayloadReader::read(nb::handle var, const nb::object& sym
   const nb::object value = get(sym_val, names().val);
   PyObject* p = value.ptr();
   if (PyUnicode_CheckExact(p)) {
-    const std::string_view s = text_of(value);
+    const std::string_view s = utf8_of(value);
     const auto known = texts_.find(s);
     if (known != texts_.end()) return {known->second};
     return {texts_.emplace(std::string(s), Tensor::strings({}, {std::string(s)})).first->second};

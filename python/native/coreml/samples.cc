@@ -73,7 +73,7 @@ void Samples::op(nb::handle one) {
     std::vector<std::pair<std::string_view, Value*>> given;
     for (size_t i = 1; i < meeting_.size(); i += 2) {
       auto* maker = static_cast<PyTypeObject*>(const_cast<void*>(meeting_[i + 1]));
-      given.emplace_back(text_of(static_cast<PyObject*>(const_cast<void*>(meeting_[i]))),
+      given.emplace_back(utf8_of(static_cast<PyObject*>(const_cast<void*>(meeting_[i]))),
                          maker == nullptr ? other_ : made_by(maker));
     }
     std::vector<Value*> operands;
