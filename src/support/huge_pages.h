@@ -9,7 +9,7 @@
 namespace sardonyx {
 
 // A hint for memory that is allocated but untouched; the system may ignore it.
-inline void use_huge_pages(void* memory, size_t bytes) {
+inline void use_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) {
 #ifdef MADV_HUGEPAGE
   constexpr uintptr_t kHuge = uintptr_t{1} << 21;
   const auto first = (reinterpret_cast<uintptr_t>(memory) + kHuge - 1) & ~(kHuge - 1);
