@@ -259,8 +259,7 @@ def jax_theirs(name: str, folder: Path) -> dict:
     import numpy as np
     from jax._src.interpreters import mlir
     from jax._src.lib.mlir import ir
-    from stablehlo_coreml import DEFAULT_HLO_PIPELINE
-    from stablehlo_coreml.converter import convert
+    from stablehlo_coreml import build_pass_pipeline, convert
 
     def work(fn, shape, out):
         exported = jax.export.export(jax.jit(fn))(jax.ShapeDtypeStruct(shape, np.float32))
@@ -273,7 +272,7 @@ def jax_theirs(name: str, folder: Path) -> dict:
                 program,
                 source="milinternal",
                 minimum_deployment_target=ct.target.iOS18,
-                pass_pipeline=DEFAULT_HLO_PIPELINE,
+                pass_pipeline=build_pass_pipeline(),
                 skip_model_load=True,
             ).save(str(out))
 

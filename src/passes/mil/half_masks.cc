@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <unordered_map>
 
 namespace sardonyx::mil {
@@ -24,6 +26,28 @@ void each_float(const Tensor& t, const F& f) {
     t.read(first, std::as_writable_bytes(std::span(piece).first(n)));
     std::for_each(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(n), f);
   }
+}
+
+// Whether no magnitude exceeds the largest half: what nearly all weights are, found four at a time.
+bool all_fit(const Tensor& t) {
+  using Order [[gnu::vector_size(16)]] = int32_t;
+  constexpr size_t kLanes = 4;
+  constexpr int64_t kPiece = 16384;
+  if (t.is_splat() || !t.reads_in_pieces()) return false;
+  const Order magnitude = Order{} + 0x7fffffff, most = Order{} + std::bit_cast<int32_t>(static_cast<float>(kLargestHalf));
+  Order beyond{};
+  std::vector<float> piece(static_cast<size_t>(std::min(t.size(), kPiece)) + kLanes);  // a whole vector beyond the end
+  for (int64_t first = 0; first < t.size(); first += kPiece) {
+    const auto n = static_cast<size_t>(std::min(t.size() - first, kPiece));
+    t.read(first, std::as_writable_bytes(std::span(piece).first(n)));
+    std::fill_n(piece.begin() + static_cast<std::ptrdiff_t>(n), kLanes, 0.0F);
+    for (size_t i = 0; i < n; i += kLanes) {
+      Order x;
+      std::memcpy(&x, piece.data() + i, sizeof x);
+      beyond |= (x & magnitude) > most;
+    }
+  }
+  return (beyond[0] | beyond[1] | beyond[2] | beyond[3]) == 0;
 }
 
 float clamped(float v) {
@@ -68,6 +92,7 @@ class Masked {
 HalfFit half_fit(const Tensor& t) {
   HalfFit fit;
   if (t.dtype() != DType::kF32 || t.is_promise() || t.size() == 0) return fit;
+  if (all_fit(t)) return fit;
   each_float(t, [&](float v) {
     const float a = std::abs(v);
     fit.overflows |= a > static_cast<float>(kLargestHalf) && a < static_cast<float>(kAsGoodAsInfinite);
