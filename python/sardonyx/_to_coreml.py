@@ -183,7 +183,8 @@ def to_coreml(
     """
     if functions is not None and (fn is not None or inputs is not None or input_params is not None):
         raise Error("to_coreml takes a function and its inputs, or functions, and not both")
-    parts = [("main", (fn, inputs, input_params))] if functions is None else _named(functions, "functions and inputs")
+    given: list[tuple[str, Any]] = [("main", (fn, inputs, input_params))]
+    parts = given if functions is None else _named(functions, "functions and inputs")
     wanted = _request(
         minimum_deployment_target=minimum_deployment_target,
         compute_precision=compute_precision,
@@ -367,7 +368,7 @@ def _classifier(labels, name, result) -> dict[str, Any] | None:
     found = {"file": None, "texts": [], "numbers": [], "label": name, "probabilities": result or ""}
     if isinstance(labels, str | os.PathLike):
         return found | {"file": os.fspath(labels)}
-    listed = list(labels) if isinstance(labels, Iterable) else [None]
+    listed: list[Any] = list(labels) if isinstance(labels, Iterable) else [None]
     if not listed:
         raise Error("the list of class labels is empty")
     if all(isinstance(one, str) for one in listed):
