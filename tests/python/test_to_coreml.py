@@ -68,7 +68,16 @@ def type_of(value_type):
 
 
 # MIL's numbers for element types.
-TYPES = {1: types.bool, 2: types.str, 10: types.fp16, 11: types.fp32, 21: types.int8, 23: types.int32, 24: types.int64}
+TYPES = {
+    1: types.bool,
+    2: types.str,
+    10: types.fp16,
+    11: types.fp32,
+    21: types.int8,
+    23: types.int32,
+    24: types.int64,
+    31: types.uint8,
+}
 
 
 def check_types(package):
