@@ -380,13 +380,16 @@ def test_time_as_color(browser, net, tmp_path):
     times = browser.run(
         "Object.fromEntries([...Array(sardonyx.scene.rows).keys()].map((r) => [sardonyx.scene.op(r).name, sardonyx.scene.measures.milliseconds[r]]))"
     )
-    expected = {n.op: n.seconds * 1e3 for n in found.nodes if n.name in ("product", "small", "y")}
-    assert times["MatMul"] == pytest.approx(expected["MatMul"]) and times["MatMul"] > times["Tanh"] > 0
+    assert times == pytest.approx({n.op: n.seconds * 1e3 for n in found.nodes})
+    # Times that do not depend on what else the machine does.
+    found._times[0][:] = [5.0, 2.0, 0.5]
+    found.page().save(tmp_path / "time.html")
+    browser.open(tmp_path / "time.html")
     open_all(browser)
     browser.run("sardonyx.reveal(sardonyx.search('product')[0]); sardonyx.search('')")
     assert "milliseconds" in panel(browser)
     colors = {d["title"]: d["color"] for d in drawn(browser) if d["kind"] == "node"}
-    assert colors["MatMul"] != colors["Relu"]
+    assert len({colors["MatMul"], colors["Tanh"], colors["Relu"]}) == 3
     # Beside another model, and by the command.
     heavy[1].op_type = "Sigmoid"
     other = save(heavy, [float_value("x", 211, 997)], [float_value("y", 211, 499)], tmp_path / "other.onnx",
