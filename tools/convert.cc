@@ -54,7 +54,7 @@ Converted converted(const ConvertArgs& args) {
       models.push_back(read_for_coreml(path, read));
       functions.push_back({name, models.back().get()});
     }
-    write_converted(*functions_to_coreml(functions, args.how, &out.reports), args.output);
+    write_converted(*functions_to_coreml(functions, args.how, out.reports), args.output, models);
   }
   out.seconds = watch.lap();
   return out;

@@ -11,7 +11,6 @@
 #include "lower/mil/lower_to_mil.h"
 #include "native/unlocked.h"
 #include "sardonyx/io.h"
-#include "support/mapped_file.h"
 
 namespace sardonyx::python {
 
@@ -94,11 +93,8 @@ nb::list convert_functions(const std::vector<std::pair<std::string, nb::object>>
   }
   {
     const Unlocked others_may_run;
-    const auto mil = functions_to_coreml(named, o, &reports);
-    for (const auto& model : read) {
-      for (const auto& source : source_files(*model)) source->check_unchanged();
-    }
-    write_converted(*mil, out);
+    const auto mil = functions_to_coreml(named, o, reports);
+    write_converted(*mil, out, read);
   }
   nb::list all;
   for (const ToCoremlReport& r : reports) all.append(report_dict(r));

@@ -423,7 +423,7 @@ def _profile(options) -> int:
 
     if options.output and not options.output.endswith((".html", ".htm")):
         raise Error(
-            f"'{options.output}' is no name of a page",
+            f"'{options.output}' is not the name of a page",
             "invalid_argument",
             notes=[f"help: name the output '{options.output}.html'"],
         )

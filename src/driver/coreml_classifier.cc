@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "dialects/mil/interface_names.h"
 #include "dialects/mil/mil_builder.h"
 #include "support/mapped_file.h"
 #include "support/printable.h"
@@ -34,12 +35,6 @@ std::string results_of(const Model& mil) {
   return list;
 }
 
-bool is_identifier(std::string_view name) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  return !name.empty() && letter(name[0]) && std::ranges::all_of(name, [&](char c) { return letter(c) || digit(c); });
-}
-
 Value* labels(Model& mil, const CoremlClassifier& of) {
   const auto n = static_cast<int64_t>(of.size());
   const TensorPtr t = of.texts.empty() ? Tensor::of<int64_t>(DType::kI64, {n}, of.numbers) : Tensor::strings({n}, of.texts);
@@ -57,7 +52,7 @@ std::vector<std::string> read_class_labels(const std::filesystem::path& path) {
   const auto file = MappedFile::open(path, MappedFile::Access::kRead);
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
   if (!is_utf8(text))
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is no list of class labels: it is not UTF-8", path.string()));
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is not a list of class labels: it is not UTF-8", path.string()));
   std::vector<std::string> lines;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
@@ -103,10 +98,10 @@ size_t classified_result(const Model& mil, const CoremlClassifier& classifier) {
 void add_classifier(Model& mil, size_t result, const CoremlClassifier& classifier) {
   Graph& g = mil.graph();
   const std::string dictionary = classifier.label + "_probs";
-  if (!is_identifier(classifier.label))
+  if (!mil::is_interface_name(classifier.label))
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("'{}' is not a name for a result of a Core ML model", classifier.label),
-                {"expected letters, digits and _"});
+                {"expected letters, digits and _, no digit first, and no word of MIL"});
   std::vector<std::pair<Value*, std::string>> others;
   for (size_t i = 0; i < g.outputs().size(); ++i) {
     if (i != result) others.emplace_back(g.output(i), g.outputs()[i].name.view());

@@ -247,12 +247,15 @@ void check_coreml_name(const std::filesystem::path& out) {
 std::unique_ptr<Model> read_for_coreml(const std::filesystem::path& in, const ReadOptions& read) {
   auto onnx = in.extension() == ".sx" ? load_program(in, read.map) : read_onnx(in, read);
   if (onnx->dialect() != DialectId::kOnnx)
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is no ONNX model", in.string()));
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is not an ONNX model", in.string()));
   verify(*onnx);
   return onnx;
 }
 
-void write_converted(const Model& mil, const std::filesystem::path& out) {
+void write_converted(const Model& mil, const std::filesystem::path& out, std::span<const std::unique_ptr<Model>> sources) {
+  for (const auto& onnx : sources) {
+    for (const auto& file : source_files(*onnx)) file->check_unchanged();
+  }
   if (out.extension() == ".sx") {
     save_program(mil, out);
   } else {
@@ -268,9 +271,8 @@ ToCoremlReport convert_to_coreml(const std::filesystem::path& in, const std::fil
   ToCoremlReport report;
   const double read_seconds = watch.lap();
   const auto mil = to_coreml(*onnx, options, &report);
-  for (const auto& source : source_files(*onnx)) source->check_unchanged();
   watch.lap();
-  write_converted(*mil, out);
+  write_converted(*mil, out, {&onnx, 1});
   report.read_seconds = read_seconds;
   report.write_seconds = watch.lap();
   return report;
@@ -298,7 +300,7 @@ void keep_for(List& list, std::vector<bool>& taken, const Fits& fits) {
 }  // namespace
 
 std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& functions, const ToCoremlOptions& options,
-                                           std::vector<ToCoremlReport>* reports) {
+                                           std::vector<ToCoremlReport>& reports) {
   const auto refuse = [](std::string what, std::vector<std::string> notes = {}) {
     throw Error(ErrorCode::kInvalidArgument, std::move(what), std::move(notes));
   };
@@ -331,7 +333,7 @@ std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& fu
       throw e.with_note(fmt::format("in the function '{}'", f.name));
     }
     named.emplace_back(f.name, parts.back().get());
-    if (reports != nullptr) reports->push_back(std::move(report));
+    reports.push_back(std::move(report));
   }
   const auto all_taken = [&](const std::vector<bool>& taken, const auto& list, const auto& name_of, std::string_view what) {
     for (size_t i = 0; i < list.size(); ++i) {
@@ -350,8 +352,8 @@ std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& fu
   all_taken(images, options.images, image_name, "an image");
   CoremlMetadata metadata = options.metadata;
   add_metadata(metadata, "version", sardonyx::version());
-  for (size_t i = 0; reports != nullptr && i < named.size(); ++i) {
-    for (const auto& [before, after] : (*reports)[i].renamed)
+  for (size_t i = 0; i < named.size(); ++i) {
+    for (const auto& [before, after] : reports[i].renamed)
       metadata.user_defined.emplace_back(fmt::format("com.github.sardonyx.name.{}.{}", named[i].first, after), before);
   }
   return join_coreml(named, metadata);

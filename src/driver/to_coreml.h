@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,18 +52,19 @@ ToCoremlReport convert_to_coreml(const std::filesystem::path& in, const std::fil
                                  const ToCoremlOptions& options, const ReadOptions& read = {});
 
 // Several models as the functions of one package (iOS 18), the first the default. Options for single inputs go to the functions that have
-// such an input. Equal weights are written once.
+// such an input. Equal weights are written once. A report for each is added to `reports`, which is empty.
 struct CoremlFunction {
   std::string name;
   Model* onnx;
 };
 std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& functions, const ToCoremlOptions& options,
-                                           std::vector<ToCoremlReport>* reports = nullptr);
+                                           std::vector<ToCoremlReport>& reports);
 
 // Throws kInvalidArgument unless `out` can be the name of what a conversion writes.
 void check_coreml_name(const std::filesystem::path& out);
 // An ONNX model, or a program in text form.
 std::unique_ptr<Model> read_for_coreml(const std::filesystem::path& in, const ReadOptions& read = {});
-void write_converted(const Model& mil, const std::filesystem::path& out);
+// `sources`: the models that it was converted from. Throws kIo if a file of theirs changed meanwhile.
+void write_converted(const Model& mil, const std::filesystem::path& out, std::span<const std::unique_ptr<Model>> sources);
 
 }  // namespace sardonyx

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "dialects/mil/interface_names.h"
 #include "io/mil_parts.h"
 #include "ir/file_record.h"
 
@@ -224,11 +225,9 @@ std::unique_ptr<Model> join_coreml(const std::vector<std::pair<std::string, cons
   for (const auto& [name, model] : functions) {
     if (joined->find_function("", name) != nullptr)
       throw Error(ErrorCode::kInvalidArgument, fmt::format("two functions are called '{}'", name));
-    const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-    const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-    if (name.empty() || !letter(name[0]) || !std::ranges::all_of(name, [&](char c) { return letter(c) || digit(c); }))
+    if (!mil::is_interface_name(name))
       throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a name for a function of a Core ML model", name),
-                  {"expected letters, digits and _, and no digit first"});
+                  {"expected letters, digits and _, no digit first, and no word of MIL"});
     if (joined->functions().empty()) {
       joined->specification_version = model->specification_version;
       if (const auto version = model->opset_version("")) joined->set_opset_version("", *version);
