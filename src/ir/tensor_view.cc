@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "sardonyx/error.h"
 
@@ -203,9 +204,45 @@ const TensorView* view_of(const TensorPtr& t) {
   return found != nullptr ? &found->view : nullptr;
 }
 
+namespace {
+
+// The deleter of a computed matrix that is transposed. It holds the matrix, which transposing again returns.
+struct TransposedDeleter {
+  TensorPtr source;
+  void operator()(const Tensor* t) const { delete t; }
+};
+
+// A matrix that is computed in pieces, transposed: an element's row is read from the columns of the source.
+TensorPtr transposed_matrix(const TensorPtr& t) {
+  if (const auto* found = std::get_deleter<TransposedDeleter>(t)) return found->source;
+  const int64_t rows = t->shape()[1], columns = t->shape()[0];
+  const auto width = static_cast<size_t>(bit_width(t->dtype())) / 8;
+  const auto fill = [=](int64_t first, std::span<std::byte> out) {
+    const int64_t last = first + static_cast<int64_t>(out.size() / width) - 1;
+    const int64_t from = first / columns, wide = last / columns - from + 1;  // rows of the result
+    const int64_t top = wide == 1 ? first % columns : 0, bottom = wide == 1 ? last % columns + 1 : columns;
+    const int64_t high = bottom - top;
+    const std::unique_ptr<std::byte[]> tile(new std::byte[static_cast<size_t>(wide * high) * width]);  // uninitialized
+    for (int64_t i = 0; i < high; ++i) {
+      const auto line = static_cast<size_t>(wide) * width;
+      t->read((top + i) * rows + from, {tile.get() + static_cast<size_t>(i) * line, line});
+    }
+    const int64_t shape[] = {wide, high}, strides[] = {1, wide};
+    copy_strided(tile.get(), width, shape, strides, first - (from * columns + top), out);
+  };
+  const TensorPtr made = Tensor::defer(t->dtype(), {rows, columns}, Tensor::Fill(fill));
+  return {new Tensor(*made), TransposedDeleter{t}};
+}
+
+}  // namespace
+
 TensorPtr transposed_view(const TensorPtr& t, std::span<const int64_t> perm) {
   const TensorView* view = view_of(t);
-  if (view == nullptr && (t->is_deferred() || t->is_splat() || t->size() == 0 || bit_width(t->dtype()) < 8)) return nullptr;
+  if (t->is_splat() || t->size() == 0 || bit_width(t->dtype()) < 8) return nullptr;
+  if (view == nullptr && t->is_deferred()) {
+    const bool matrix = perm.size() == 2 && perm[0] == 1 && t->reads_in_pieces() && !t->is_promise();
+    return matrix ? transposed_matrix(t) : nullptr;
+  }
   const std::vector<int64_t> strides = view != nullptr ? view->strides : dense_strides(t->shape());
   std::vector<int64_t> shape, moved;
   for (int64_t p : perm) {

@@ -32,19 +32,29 @@ void each_float(const Tensor& t, const F& f) {
 bool all_fit(const Tensor& t) {
   using Order [[gnu::vector_size(16)]] = int32_t;
   constexpr size_t kLanes = 4;
-  constexpr int64_t kPiece = 16384;
+  constexpr int64_t kPiece = 65536;
   if (t.is_splat() || !t.reads_in_pieces()) return false;
   const Order magnitude = Order{} + 0x7fffffff, most = Order{} + std::bit_cast<int32_t>(static_cast<float>(kLargestHalf));
   Order beyond{};
-  std::vector<float> piece(static_cast<size_t>(std::min(t.size(), kPiece)) + kLanes);  // a whole vector beyond the end
-  for (int64_t first = 0; first < t.size(); first += kPiece) {
-    const auto n = static_cast<size_t>(std::min(t.size() - first, kPiece));
-    t.read(first, std::as_writable_bytes(std::span(piece).first(n)));
-    std::fill_n(piece.begin() + static_cast<std::ptrdiff_t>(n), kLanes, 0.0F);
-    for (size_t i = 0; i < n; i += kLanes) {
-      Order x;
-      std::memcpy(&x, piece.data() + i, sizeof x);
+  const auto check = [&](std::span<const std::byte> bytes) {
+    constexpr size_t kStep = kLanes * sizeof(float);
+    size_t i = 0;
+    for (Order x; i + kStep <= bytes.size(); i += kStep) {
+      std::memcpy(&x, bytes.data() + i, kStep);
       beyond |= (x & magnitude) > most;
+    }
+    Order rest{};
+    std::memcpy(&rest, bytes.data() + i, bytes.size() - i);
+    beyond |= (rest & magnitude) > most;
+  };
+  if (!t.is_deferred()) {
+    check(t.stored_bytes());
+  } else {
+    std::vector<float> piece(static_cast<size_t>(std::min(t.size(), kPiece)));
+    for (int64_t first = 0; first < t.size(); first += kPiece) {
+      const auto bytes = std::as_writable_bytes(std::span(piece).first(static_cast<size_t>(std::min(t.size() - first, kPiece))));
+      t.read(first, bytes);
+      check(bytes);
     }
   }
   return (beyond[0] | beyond[1] | beyond[2] | beyond[3]) == 0;
