@@ -167,6 +167,8 @@ void halves_to_floats(const std::byte* from, std::byte* to, size_t count) { conv
 
 TensorPtr as_half(const TensorPtr& t) {
   SX_CHECK(t->dtype() == DType::kF32);
+  // What was rounded before stays the same. Not so for halves of unknown origin: their NaN may have other bits.
+  if (const TensorPtr half = cast_source(t); half != nullptr && cast_source(half) != nullptr) return half;
   return converted(t, DType::kF16, floats_to_halves);
 }
 

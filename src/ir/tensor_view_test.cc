@@ -120,10 +120,50 @@ TEST(TensorView, AxesOfOneElementDoNotCount) {
   EXPECT_TRUE(std::ranges::equal(y->shape(), std::vector<int64_t>{1, 3, 5}));
 }
 
-TEST(TensorView, NoViewOfWhatIsNotInMemory) {
+// A deferred tensor that reads in pieces; counts the elements that were read.
+TensorPtr computed(const TensorPtr& t, size_t* read = nullptr) {
+  return Tensor::defer(t->dtype(), {t->shape().begin(), t->shape().end()},
+                       Tensor::Fill([t, read](int64_t first, std::span<std::byte> out) {
+                         t->read(first, out);
+                         if (read != nullptr) *read += out.size() / (static_cast<size_t>(bit_width(t->dtype())) / 8);
+                       }));
+}
+
+TEST(TensorView, AMatrixComputedInPiecesStaysSoWhenItIsTransposed) {
   const std::vector<int64_t> perm{1, 0};
-  const auto nothing = [](int64_t, std::span<std::byte>) {};
-  EXPECT_EQ(transposed_view(Tensor::defer(DType::kF32, {3, 5}, Tensor::Fill(nothing)), perm), nullptr);
+  for (const DType dtype : {DType::kI8, DType::kF16, DType::kF32, DType::kF64}) {
+    const auto width = static_cast<size_t>(bit_width(dtype)) / 8;
+    const std::vector<std::byte> bytes = noise(67 * 53 * width);
+    const std::vector<std::byte> expected = one_by_one(bytes, width, {53, 67}, {1, 53});
+    size_t read = 0;
+    const TensorPtr x = computed(Tensor::own(dtype, {67, 53}, bytes), &read);
+    const TensorPtr y = transposed_view(x, perm);
+    ASSERT_NE(y, nullptr);
+    EXPECT_TRUE(y->is_deferred() && y->reads_in_pieces());
+    EXPECT_TRUE(std::ranges::equal(y->shape(), std::vector<int64_t>{53, 67}));
+    for (const size_t piece : {1, 7, 66, 67, 68, 1000, 67 * 53}) {
+      for (size_t first = 0; first < 67 * 53; first += piece) {
+        std::vector<std::byte> out(std::min(piece, 67 * 53 - first) * width);
+        y->read(static_cast<int64_t>(first), out);
+        ASSERT_TRUE(std::equal(out.begin(), out.end(), expected.begin() + static_cast<std::ptrdiff_t>(first * width)))
+            << width << " bytes, from " << first << " by " << piece;
+      }
+    }
+    read = 0;
+    std::vector<std::byte> some(11 * width);
+    y->read(3 * 67 + 5, some);
+    EXPECT_EQ(read, 11u) << "elements of one row";
+    EXPECT_EQ(transposed_view(y, perm), x);
+  }
+}
+
+TEST(TensorView, OtherTensorsThatAreNotInMemoryAreComputedAsAWhole) {
+  const std::vector<int64_t> perm{1, 0}, cube{0, 2, 1}, same{0, 1};
+  const TensorPtr whole = Tensor::defer(DType::kF32, {3, 5}, [] { return std::vector<std::byte>(60); });
+  EXPECT_EQ(transposed_view(whole, perm), nullptr);
+  EXPECT_EQ(transposed_view(Tensor::promise(DType::kF32, {3, 5}, 7), perm), nullptr);
+  EXPECT_EQ(transposed_view(computed(Tensor::own(DType::kF32, {3, 5, 7}, noise(420))), cube), nullptr);
+  EXPECT_EQ(transposed_view(computed(Tensor::own(DType::kF32, {3, 5}, noise(60))), same), nullptr);
   EXPECT_EQ(transposed_view(Tensor::full(DType::kF32, {3, 5}, 1), perm), nullptr);
   EXPECT_EQ(transposed_view(Tensor::own(DType::kI4, {3, 5}, noise(8)), perm), nullptr);
 }

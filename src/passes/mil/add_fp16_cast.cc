@@ -16,7 +16,6 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <set>
 
 #include "passes/mil/casts.h"
@@ -65,9 +64,9 @@ TensorPtr saved_from_zero(const Tensor& t) {
 
 // The constant to cast instead of one with elements that half precision cannot represent; null if the
 // constant can stay.
-Value* fitted(Rewriter& b, const Value& v) {
+Value* fitted(Rewriter& b, const Value& v, HalfFits& fits) {
   if (!v.is_constant()) return nullptr;
-  const TensorPtr finite = half_fit(*v.constant()).saturates ? saturated(v.constant()) : nullptr;
+  const TensorPtr finite = fits.of(v.constant()).saturates ? saturated(v.constant()) : nullptr;
   const TensorPtr large = saved_from_zero(finite != nullptr ? *finite : *v.constant());
   if (large != nullptr) return b.constant(large);
   return finite != nullptr ? b.constant(finite) : nullptr;
@@ -75,8 +74,8 @@ Value* fitted(Rewriter& b, const Value& v) {
 
 // Ops that turn -inf into NaN and may have a masked operand: softmax, and the subtraction of a softmax in
 // single steps.
-std::set<const Node*> masked_sums(Graph& top) {
-  const auto masked = masked_values(top);
+std::set<const Node*> masked_sums(Graph& top, HalfFits& halves) {
+  const auto masked = masked_values(top, halves);
   std::set<const Node*> found;
   for (Graph* g : graphs_in(top)) {
     for (const Node& n : g->nodes()) {
@@ -128,15 +127,9 @@ size_t to_half(Graph& top, PassContext& context) {
   std::set<const Node*> kept;
   if (names.erase("auto") > 0) kept = unfit(top, context);
   const bool mixed = Rewriter(top, context).version() >= kIos17;
-  std::map<const Tensor*, bool> known;
-  const auto fits = [&](const Value* v) {
-    if (v == nullptr || !v->is_constant() || v->dtype() != DType::kF32) return true;
-    const Tensor* t = v->constant().get();
-    const auto [at, is_new] = known.try_emplace(t, false);
-    if (is_new) at->second = half_fit(*t).overflows;
-    return !at->second;
-  };
-  const std::set<const Node*> masked = masked_sums(top);
+  HalfFits halves;
+  const auto fits = [&](const Value* v) { return v == nullptr || !v->is_constant() || !halves.of(v->constant()).overflows; };
+  const std::set<const Node*> masked = masked_sums(top, halves);
   return insert_casts(top, context,
                       {.from = DType::kF32,
                        .changes =
@@ -156,7 +149,7 @@ size_t to_half(Graph& top, PassContext& context) {
                              const bool stays = !takes(n, i, DType::kF16) || (mixed && keeps_precision(n, slot->name));
                              return stays ? DType::kUndefined : DType::kF16;
                            },
-                       .prepare = [](Rewriter& b, Value& v, DType) { return fitted(b, v); },
+                       .prepare = [&](Rewriter& b, Value& v, DType) { return fitted(b, v, halves); },
                        .guard = [&](Rewriter& b, Node& n, size_t i,
                                     Value* x) { return masked.contains(&n) && (i == 0 || n.is("sub")) ? clipped(b, x) : x; },
                        .named = [] { return DType::kF16; }});

@@ -5,7 +5,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <unordered_map>
+
+#include "ir/tensor_view.h"
 
 namespace sardonyx::mil {
 namespace {
@@ -52,7 +53,8 @@ bool all_fit(const Tensor& t) {
   } else {
     std::vector<float> piece(static_cast<size_t>(std::min(t.size(), kPiece)));
     for (int64_t first = 0; first < t.size(); first += kPiece) {
-      const auto bytes = std::as_writable_bytes(std::span(piece).first(static_cast<size_t>(std::min(t.size() - first, kPiece))));
+      const auto bytes =
+          std::as_writable_bytes(std::span(piece).first(static_cast<size_t>(std::min(t.size() - first, kPiece))));
       t.read(first, bytes);
       check(bytes);
     }
@@ -65,8 +67,21 @@ float clamped(float v) {
   return std::isfinite(v) ? std::clamp(v, -kLargest, kLargest) : v;
 }
 
+HalfFit fit_of(const Tensor& t) {
+  HalfFit fit;
+  if (t.dtype() != DType::kF32 || t.is_promise() || t.size() == 0 || all_fit(t)) return fit;
+  each_float(t, [&](float v) {
+    const float a = std::abs(v);
+    fit.overflows |= a > static_cast<float>(kLargestHalf) && a < static_cast<float>(kAsGoodAsInfinite);
+    fit.saturates |= a >= static_cast<float>(kAsGoodAsInfinite) && std::isfinite(a);
+  });
+  return fit;
+}
+
 class Masked {
  public:
+  explicit Masked(HalfFits& fits) : fits_(fits) {}
+
   std::unordered_set<const Value*> values;
 
   void collect(Graph& g) {
@@ -86,29 +101,21 @@ class Masked {
   bool is_masked(const Value* v) {
     if (v == nullptr) return false;
     if (!v->is_constant()) return values.contains(v);
-    const auto [at, is_new] = constants_.try_emplace(v->constant().get(), false);
-    if (is_new) {
-      const HalfFit fit = half_fit(*v->constant());
-      at->second = fit.overflows || fit.saturates;
-    }
-    return at->second;
+    const HalfFit fit = fits_.of(v->constant());
+    return fit.overflows || fit.saturates;
   }
 
-  std::unordered_map<const Tensor*, bool> constants_;
+  HalfFits& fits_;
 };
 
 }  // namespace
 
-HalfFit half_fit(const Tensor& t) {
-  HalfFit fit;
-  if (t.dtype() != DType::kF32 || t.is_promise() || t.size() == 0) return fit;
-  if (all_fit(t)) return fit;
-  each_float(t, [&](float v) {
-    const float a = std::abs(v);
-    fit.overflows |= a > static_cast<float>(kLargestHalf) && a < static_cast<float>(kAsGoodAsInfinite);
-    fit.saturates |= a >= static_cast<float>(kAsGoodAsInfinite) && std::isfinite(a);
-  });
-  return fit;
+HalfFit HalfFits::of(const TensorPtr& t) {
+  // The order of elements does not matter.
+  if (const TensorView* view = view_of(t); view != nullptr && view->storage->size() == t->size()) return of(view->storage);
+  const auto [at, is_new] = known_.try_emplace(t);
+  if (is_new) at->second = fit_of(*t);
+  return at->second;
 }
 
 TensorPtr saturated(const TensorPtr& t) {
@@ -120,8 +127,8 @@ TensorPtr saturated(const TensorPtr& t) {
   return Tensor::of<float>(DType::kF32, std::move(shape), out);
 }
 
-std::unordered_set<const Value*> masked_values(Graph& function) {
-  Masked masked;
+std::unordered_set<const Value*> masked_values(Graph& function, HalfFits& fits) {
+  Masked masked(fits);
   masked.collect(function);
   return std::move(masked.values);
 }

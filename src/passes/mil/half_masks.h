@@ -4,6 +4,7 @@
 // both would be -inf, and the softmax of a fully masked row would be NaN; in single precision it is a mean.
 #pragma once
 
+#include <unordered_map>
 #include <unordered_set>
 
 #include "passes/mil/params.h"
@@ -17,13 +18,19 @@ struct HalfFit {
   bool overflows = false;  // an element above 65504 whose value matters
   bool saturates = false;  // a finite element that becomes 65504 or -65504
 };
-// For constants of single precision; false for others.
-HalfFit half_fit(const Tensor& t);
+// Which constants of single precision fit; all others do. Each is read once, at any number of questions.
+class HalfFits {
+ public:
+  HalfFit of(const TensorPtr& t);
+
+ private:
+  std::unordered_map<TensorPtr, HalfFit> known_;
+};
 
 // The same with 65504 and -65504 for larger elements. Infinite ones stay.
 TensorPtr saturated(const TensorPtr& t);
 
 // Values that a constant above 65504 may have masked: by arithmetic, or by moving or choosing elements.
-std::unordered_set<const Value*> masked_values(Graph& function);
+std::unordered_set<const Value*> masked_values(Graph& function, HalfFits& fits);
 
 }  // namespace sardonyx::mil

@@ -335,8 +335,9 @@ std::string_view to_string(HalfVerdict v) {
   return "?";
 }
 
-HalfRanges::HalfRanges(Graph& function, PassContext& context)
-    : function_(function), context_(context), masked_(masked_values(function)) {
+HalfRanges::HalfRanges(Graph& function, PassContext& context) : function_(function), context_(context) {
+  HalfFits fits;
+  masked_ = masked_values(function, fits);
   bound(function);
 }
 

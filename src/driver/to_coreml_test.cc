@@ -1,0 +1,69 @@
+// Weights on the way from ONNX to Core ML: they stay views until they are written.
+#include "driver/to_coreml.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "sardonyx/infer.h"
+
+namespace sardonyx {
+namespace {
+
+TensorPtr noise(std::vector<int64_t> shape) {
+  int64_t size = 1;
+  for (int64_t d : shape) size *= d;
+  std::vector<float> values(static_cast<size_t>(size));
+  uint32_t s = 7;
+  for (float& v : values) {
+    s = s * 1664525U + 1013904223U;
+    v = static_cast<float>(s >> 8) * 0x1p-24F - 0.5F;
+  }
+  return Tensor::of<float>(DType::kF32, std::move(shape), values);
+}
+
+// The graph with noise for the inputs that have these names.
+std::unique_ptr<Model> with_weights(std::string_view text, const std::vector<std::string>& names) {
+  auto m = parse(text);
+  Graph& g = m->graph();
+  for (size_t i = g.inputs().size(); i-- > 0;) {
+    Value* v = g.inputs()[i].value;
+    if (std::ranges::find(names, g.inputs()[i].name.view()) == names.end()) continue;
+    std::vector<int64_t> shape;
+    for (Dim d : v->type()->dims()) shape.push_back(d.value());
+    g.replace_uses(*v, *g.add_constant(noise(shape), "w"));
+    g.remove_input(i);
+  }
+  return m;
+}
+
+TEST(ToCoreml, WeightsThatAreScaledAndTransposedAreNeverInMemoryAsAWhole) {
+  const auto onnx = with_weights(R"(opset 17
+graph(x: f32[1,11,202], w: f32[202,606], b: f32[606]) {
+  h = Add(b, MatMul(x, w))
+  t = Transpose<perm=[2,0,3,1,4]>(Reshape(h, i64[5]{1,11,3,2,101}))
+  q, k, v = Split<axis=0>(t, i64[3]{1,1,1})
+  q1 = Mul(Squeeze(q, i64[1]{0}), f32 0.3125)
+  k1 = Mul(Transpose<perm=[0,1,3,2]>(Squeeze(k, i64[1]{0})), f32 0.3125)
+  y = MatMul(Softmax<axis=-1>(MatMul(q1, k1)), Squeeze(v, i64[1]{0}))
+  return y
+})",
+                                 {"w", "b"});
+  const auto mil = to_coreml(*onnx, {.half = true});
+  size_t large = 0;
+  for (const Value* v : mil->graph().constants()) {
+    if (v->constant()->byte_size() < (64U << 10)) continue;
+    ++large;
+    EXPECT_TRUE(v->constant()->is_deferred() && v->constant()->reads_in_pieces()) << v->name().view();
+    const float scale = 0.3125F;
+    const TensorPtr w = noise({202, 606});
+    for (const int64_t row : {3, 205, 407}) {
+      const float wanted = static_cast<float>(w->as_double(5 * 606 + row)) * (row < 404 ? scale : 1);
+      EXPECT_NEAR(v->constant()->as_double(row * 202 + 5), wanted, 5e-4) << row;
+    }
+  }
+  EXPECT_EQ(large, 1u);
+}
+
+}  // namespace
+}  // namespace sardonyx

@@ -1,0 +1,54 @@
+// Which constants half precision cannot represent. add_fp16_cast.sx tests what the pass makes of them.
+#include "passes/mil/half_masks.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "ir/tensor_transform.h"
+
+namespace sardonyx::mil {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+HalfFit fit_of(const std::vector<float>& v) {
+  HalfFits fits;
+  return fits.of(Tensor::of<float>(DType::kF32, {static_cast<int64_t>(v.size())}, v));
+}
+
+TEST(HalfFits, EveryPlaceCounts) {
+  for (const size_t size : {1, 3, 4, 5, 7, 64, 65537}) {
+    for (const size_t place : {size_t{0}, size / 2, size - 1}) {
+      std::vector<float> v(size, 65504.0F);
+      EXPECT_FALSE(fit_of(v).overflows || fit_of(v).saturates);
+      v[place] = -65505.0F;
+      EXPECT_TRUE(fit_of(v).overflows && !fit_of(v).saturates) << place << " of " << size;
+      v[place] = 1e38F;
+      EXPECT_TRUE(!fit_of(v).overflows && fit_of(v).saturates) << place << " of " << size;
+      for (const float fine : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+        v[place] = fine;
+        EXPECT_FALSE(fit_of(v).overflows || fit_of(v).saturates) << fine;
+      }
+    }
+  }
+}
+
+TEST(HalfFits, ReadsEachConstantOnceHoweverItIsTransposed) {
+  size_t read = 0;
+  const TensorPtr counted = Tensor::defer(DType::kF32, {211, 307}, Tensor::Fill([&](int64_t, std::span<std::byte> out) {
+                                            std::fill(out.begin(), out.end(), std::byte{0});
+                                            read += out.size() / 4;
+                                          }));
+  HalfFits fits;
+  for (int i = 0; i < 3; ++i) (void)fits.of(counted);
+  EXPECT_EQ(read, 211u * 307u);
+  std::vector<float> large(211 * 307, 1e5F);
+  const TensorPtr stored = Tensor::of<float>(DType::kF32, {211, 307}, large);
+  EXPECT_TRUE(fits.of(transposed(stored, {1, 0})).overflows);
+  EXPECT_TRUE(fits.of(stored).overflows);
+}
+
+}  // namespace
+}  // namespace sardonyx::mil
