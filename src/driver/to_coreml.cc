@@ -173,6 +173,7 @@ void check_ranks(Model& mil) {
 std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, ToCoremlReport* report) {
   const int version = coreml_version_of(options.target);
   PassRequest request{.passes = options.passes, .skip = options.skip, .options = options.pass_options, .strict = true};
+  if (options.passes == ToCoremlOptions().passes) request.passes.insert(request.passes.begin(), "share_transposed_weights");
   if (options.half) request.options.emplace_back("compute_precision", "fp16");
   if (report != nullptr && options.half) {
     request.explain = {"add_fp16_cast"};

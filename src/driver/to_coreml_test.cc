@@ -1,11 +1,13 @@
 // Weights on the way from ONNX to Core ML: they stay views until they are written.
 #include "driver/to_coreml.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "sardonyx/infer.h"
+#include "ir/tensor_transform.h"
+#include "sardonyx/eval.h"
 
 namespace sardonyx {
 namespace {
@@ -63,6 +65,54 @@ graph(x: f32[1,11,202], w: f32[202,606], b: f32[606]) {
     }
   }
   EXPECT_EQ(large, 1u);
+}
+
+// The large constants of an embedding whose transpose is the last layer, converted; the model and its results stay equal.
+std::vector<std::string> tied(std::string_view head, bool half) {
+  const auto onnx = with_weights(fmt::format(R"(opset 17
+graph(i: i64[7], e: f32[331,211], w: f32[211,331], b: f32[331]) {{
+  h = Gather<axis=0>(e, i)
+  y = {}
+  return y
+}})",
+                                             head),
+                                 {"e", "b"});
+  Graph& g = onnx->graph();
+  if (g.inputs().size() == 2) {  // w: stored a second time, as exporters do
+    Value& w = *g.inputs()[1].value;
+    std::vector<std::byte> scratch;
+    const TensorPtr moved = transposed(noise({331, 211}), {1, 0});
+    const auto bytes = moved->bytes(scratch);
+    g.replace_uses(w, *g.add_constant(Tensor::own(DType::kF32, {211, 331}, {bytes.begin(), bytes.end()})));
+    g.remove_input(1);
+  }
+  std::vector<int64_t> ids{0, 330, 5, 7, 11, 13, 17};
+  const auto expected = evaluate(onnx->graph(), std::vector<EvalValue>{Tensor::vector(ids)});
+  const auto mil = to_coreml(*onnx, {.half = half});
+  const auto found =
+      evaluate(mil->graph(),
+               std::vector<EvalValue>{Tensor::of<int32_t>(DType::kI32, {7}, std::vector<int32_t>(ids.begin(), ids.end()))});
+  for (int64_t k = 0; k < expected[0].array()->size(); k += 101)
+    EXPECT_NEAR(found[0].array()->double_at(k), expected[0].array()->double_at(k), half ? 0.03 : 1e-5) << head;
+  std::vector<std::string> large;
+  for (const Value* v : mil->graph().constants()) {
+    if (v->constant()->size() < 10000) continue;
+    std::string users;
+    for (const Use& u : v->uses()) users += (users.empty() ? "" : ", ") + std::string(u.owner->op().name);
+    large.push_back(users);
+  }
+  return large;
+}
+
+TEST(ToCoreml, AnEmbeddingThatIsTheLastLayerIsStoredOnce) {
+  for (const bool half : {false, true}) {
+    EXPECT_EQ(tied("MatMul(h, w)", half).size(), 1u);
+    EXPECT_EQ(tied("Add(MatMul(h, w), b)", half).size(), 1u);
+    EXPECT_EQ(tied("MatMul(h, Transpose<perm=[1,0]>(e))", half).size(), 1u);
+    EXPECT_EQ(tied("Add(MatMul(h, Transpose<perm=[1,0]>(e)), b)", half).size(), 1u);
+    EXPECT_EQ(tied("Gemm<transB=1>(h, e, b)", half).size(), 1u);
+    EXPECT_EQ(tied("Gemm(h, w, b)", half).size(), 1u);
+  }
 }
 
 }  // namespace
