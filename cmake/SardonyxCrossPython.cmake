@@ -13,6 +13,7 @@ function(sardonyx_cross_module abi headers)
   add_library(${name} MODULE ${python_sources})
   foreach(target nanobind_${abi} ${name})
     sardonyx_compile_options(${target})
+    target_compile_options(${target} PRIVATE $<$<BOOL:${SARDONYX_SMALL}>:-Os>)
     target_compile_definitions(${target} PRIVATE ${ARGN})
     # Windows' pyconfig.h lies apart; on all other systems that are supported, the one of Linux holds.
     target_include_directories(

@@ -179,7 +179,9 @@ def test_wheels_are_made_for_each_platform_that_is_promised():
             assert p.tag == f"macosx_{oldest[1]}_{oldest[2]}_{p.machine}", "tag and oldest macOS differ"
 
 
-def mach_o(oldest=13, library=b"/usr/lib/libSystem.B.dylib", python=b"_PyLong_Type", entry=b"_PyInit__sardonyx"):
+def mach_o(
+    oldest=13, library=b"/usr/lib/libSystem.B.dylib", python=b"_PyLong_Type", entry=b"_PyInit__sardonyx", lookup=0xFE
+):
     """A file with one library, one symbol of it, one that is looked up when loaded, one defined."""
     names = [b"_malloc", python, entry]
     places = [1 + sum(len(n) + 1 for n in names[:i]) for i in range(3)]
@@ -188,15 +190,16 @@ def mach_o(oldest=13, library=b"/usr/lib/libSystem.B.dylib", python=b"_PyLong_Ty
     commands += struct.pack("<6I", 0x32, 24, 1, oldest << 16, oldest << 16, 0)
     begin = 32 + len(commands) + 24
     symbols = struct.pack("<IBBHQ", places[0], 0x01, 0, 1 << 8, 0)
-    symbols += struct.pack("<IBBHQ", places[1], 0x01, 0, 0xFE << 8, 0)
+    symbols += struct.pack("<IBBHQ", places[1], 0x01, 0, lookup << 8, 0)
     symbols += struct.pack("<IBBHQ", places[2], 0x0F, 1, 0, 64)
     text = b"\0" + b"\0".join(names) + b"\0"
     commands += struct.pack("<6I", 2, 24, begin, 3, begin + len(symbols), len(text))
     return struct.pack("<8I", 0xFEEDFACF, 0, 0, 8, 3, len(commands), 0, 0) + commands + symbols + text
 
 
-def test_what_a_mach_o_file_needs_and_has_is_found():
-    file = script().macho(mach_o())
+@pytest.mark.parametrize("lookup", [0, 0xFE], ids=["zig", "Apple"])
+def test_what_a_mach_o_file_needs_and_has_is_found(lookup):
+    file = script().macho(mach_o(lookup=lookup))
     assert file.needs == [("_malloc", "/usr/lib/libSystem.B.dylib"), ("_PyLong_Type", "dynamic lookup")]
     assert file.has == {"_PyInit__sardonyx"}
     assert file.oldest == (13, 0)
@@ -210,6 +213,7 @@ def test_what_a_mach_o_file_needs_and_has_is_found():
         ({"oldest": 14}, ["is for macOS (14, 0)"]),
         ({"library": b"/opt/lib/libfmt.dylib"}, ["needs /opt/lib/libfmt.dylib"]),
         ({"python": b"_PyUnknown"}, ["needs _PyUnknown"]),
+        ({"python": b"_PyUnknown", "lookup": 0}, ["needs _PyUnknown"]),
         ({"entry": b"_other"}, ["has no PyInit__sardonyx"]),
     ],
 )

@@ -34,6 +34,9 @@ set(CMAKE_USER_MAKE_RULES_OVERRIDE_CXX "${CMAKE_CURRENT_LIST_DIR}/zig_rules.cmak
 # for programs without symbols (-s) and once for others: let CMake's first trial be of the former kind already.
 set(CMAKE_CXX_FLAGS_INIT "-g0 -s")
 
+# A section for each function, so that the linker, which zig tells so, leaves out those that nothing uses.
+string(APPEND CMAKE_CXX_FLAGS_INIT " -ffunction-sections -fdata-sections")
+
 # Without symbols that nobody imports.
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-s")
 set(CMAKE_MODULE_LINKER_FLAGS_INIT "-s")
