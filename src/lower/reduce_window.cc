@@ -78,9 +78,10 @@ class Pool {
   // Pools operand 0 of the equation.
   Pool(Lowering& ctx, const Window& w) : ctx_(ctx), w_(w) {
     for (size_t i = 0; i < w.rank(); ++i) (w.is_trivial(i) ? plain_ : spatial_).push_back(static_cast<int64_t>(i));
-    const auto axes = [&](auto&& holds) { return [this, holds](int64_t axis) { return holds(static_cast<size_t>(axis)); }; };
-    const bool is_open = std::ranges::any_of(
-        spatial_, axes([&](size_t i) { return !w_.padding[i].low.is_int() || !w_.padding[i].high.is_int(); }));
+    const bool is_open = std::ranges::any_of(spatial_, [this](int64_t axis) {
+      const auto& padding = w_.padding[static_cast<size_t>(axis)];
+      return !padding.low.is_int() || !padding.high.is_int();
+    });
     std::vector<PaddedAxis> padded;
     for (int64_t axis : spatial_) {
       const auto i = static_cast<size_t>(axis);
