@@ -57,15 +57,27 @@ class Attr {
   Attr& operator=(const Attr&);
   Attr& operator=(Attr&&) noexcept;
   ~Attr();
-  template <class T>
-    requires(!std::same_as<std::remove_cvref_t<T>, Attr> && std::constructible_from<Value, T &&> &&
-             !std::integral<std::remove_cvref_t<T>>)
-  Attr(T&& v) : value_(std::forward<T>(v)) {}
-  Attr(Ints v);
+  Attr(bool v);
+  Attr(std::integral auto v) : Attr(static_cast<int64_t>(v)) {}
+  Attr(int64_t v);
+  Attr(double v);
   Attr(const char* s);
   Attr(std::string_view s);
-  Attr(bool v) : value_(v) {}
-  Attr(std::integral auto v) : value_(static_cast<int64_t>(v)) {}
+  Attr(std::string v);
+  Attr(DType v);
+  Attr(const Type* v);
+  Attr(TensorPtr v);
+  Attr(Dim v);
+  Attr(Ints v);
+  Attr(Floats v);
+  Attr(Strings v);
+  Attr(Tensors v);
+  Attr(TypeList v);
+  Attr(DimList v);
+  Attr(AttrList v);
+  Attr(AttrDict v);
+  Attr(OpaqueAttr v);
+  Attr(RefAttr v);
 
   const Value& value() const { return value_; }
   template <class T>

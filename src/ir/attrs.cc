@@ -134,7 +134,24 @@ Attr::Attr(Attr&&) noexcept = default;
 Attr& Attr::operator=(const Attr&) = default;
 Attr& Attr::operator=(Attr&&) noexcept = default;
 Attr::~Attr() = default;
+Attr::Attr(bool v) : value_(v) {}
+Attr::Attr(int64_t v) : value_(v) {}
+Attr::Attr(double v) : value_(v) {}
+Attr::Attr(std::string v) : value_(std::move(v)) {}
+Attr::Attr(DType v) : value_(v) {}
+Attr::Attr(const Type* v) : value_(v) {}
+Attr::Attr(TensorPtr v) : value_(std::move(v)) {}
+Attr::Attr(Dim v) : value_(v) {}
 Attr::Attr(Ints v) : value_(std::move(v)) {}
+Attr::Attr(Floats v) : value_(std::move(v)) {}
+Attr::Attr(Strings v) : value_(std::move(v)) {}
+Attr::Attr(Tensors v) : value_(std::move(v)) {}
+Attr::Attr(TypeList v) : value_(std::move(v)) {}
+Attr::Attr(DimList v) : value_(std::move(v)) {}
+Attr::Attr(AttrList v) : value_(std::move(v)) {}
+Attr::Attr(AttrDict v) : value_(std::move(v)) {}
+Attr::Attr(OpaqueAttr v) : value_(std::move(v)) {}
+Attr::Attr(RefAttr v) : value_(std::move(v)) {}
 Attr::Attr(const char* s) : value_(std::string(s)) {}
 Attr::Attr(std::string_view s) : value_(std::string(s)) {}
 
