@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from sardonyx._error import Error, WrongType
 from sardonyx._evaluate import _from_native, _to_native
 from sardonyx._optimize import _names, _option, _request
 from sardonyx._optimize import _pipeline as _pipeline_of
+from sardonyx._progress import shown
 from sardonyx._require import one_of
 from sardonyx._sardonyx import coreml as _native
 from sardonyx._to_coreml import from_onnx
@@ -162,6 +163,8 @@ def optimize(
     strict: bool = False,
     verify: str = "off",
     link_weights: bool = False,
+    count_savings: bool = False,
+    progress: bool | Callable[[str, int, int], Any] = False,
 ) -> dict[str, Any] | Program:
     """Runs passes on a package or model file, or on the bytes of one, and writes another (or the same).
 
@@ -172,8 +175,9 @@ def optimize(
     {"skip_const_by_size": 1e6}}`. With `compute_precision="fp16"` presets end in half precision;
     `calibration` has the inputs of runs, and ops that overflow in these runs keep single precision. `verify`
     is as of `sardonyx.optimize`. With `link_weights`, both packages share an unchanged weights file (a hard
-    link, where the file system can) instead of a copy: writing into it changes both. Returns a report: ops
-    before and after, each pass and its time; without `output_path`, the program.
+    link, where the file system can) instead of a copy: writing into it changes both. `count_savings` and
+    `progress` are as of `sardonyx.optimize`. Returns a report: ops before and after, each pass and its time;
+    without `output_path`, the program.
     """
     if not isinstance(model, (str, os.PathLike, bytes, bytearray, memoryview)):
         raise WrongType(
@@ -195,6 +199,8 @@ def optimize(
             strict=strict,
             verify=verify,
             link_weights=link_weights,
+            count_savings=count_savings,
+            progress=progress,
         )
     one_of("verify", verify, ("off", "model", "pass"))
     if options is not None and not isinstance(options, Mapping):
@@ -219,8 +225,10 @@ def optimize(
         strict=bool(strict),
         verify=verify,
         link_weights=bool(link_weights),
+        count_savings=bool(count_savings),
     )
-    return _native.optimize_file(os.fspath(model), os.fspath(output_path), request)
+    with shown(progress, os.path.basename(os.fspath(model))) as report:
+        return _native.optimize_file(os.fspath(model), os.fspath(output_path), request | {"progress": report})
 
 
 # Passes of a conversion to half precision. On files they run only with compute_precision="fp16".

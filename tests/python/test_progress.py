@@ -3,10 +3,11 @@
 import io
 import sys
 
+import numpy as np
 import onnx
 import pytest
 import sardonyx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 
 @pytest.fixture
@@ -40,6 +41,31 @@ def test_a_function_is_told_each_step(path):
     told.clear()
     sardonyx.profile(path, runs=3, progress=lambda *step: told.append(step))
     assert told == [("running", i, 5) for i in range(5)]
+
+
+def test_core_ml_programs_tell_their_steps_and_what_passes_saved(tmp_path, capfd):
+    value, weights = helper.make_tensor_value_info, np.random.default_rng(7).standard_normal((7, 11)).astype(np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Add", ["p", "b"], ["y"])]
+    x, y = value("x", TensorProto.FLOAT, [3, 5, 7]), value("y", TensorProto.FLOAT, [3, 5, 11])
+    constants = [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(weights[0], "b")]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", [x], [y], constants), opset_imports=[helper.make_opsetid("", 20)], ir_version=9
+    )
+    package, out = tmp_path / "m.mlpackage", tmp_path / "out.mlpackage"
+    sardonyx.coreml.from_onnx(model, package, passes="empty", compute_precision="fp32")
+    told = []
+    report = sardonyx.coreml.optimize(package, out, count_savings=True, progress=lambda *step: told.append(step))
+    assert len(told) > 10 and {total for _, _, total in told} == {told[0][2]}
+    assert "fuse_matmul_weight_bias" in {what for what, _, _ in told}
+    saved = {p["name"]: p["saved"]["nodes"] for p in report["passes"] if p["saved"]["nodes"]}
+    assert saved == {"fuse_matmul_weight_bias": 2, "const_elimination": 2}  # ops and constants
+    assert "saved" not in sardonyx.coreml.optimize(package, out)["passes"][0]
+    without_path = sardonyx.coreml.optimize(package, progress=lambda *step: told.append(step))
+    assert without_path.op_counts()["linear"] == 1
+    assert capfd.readouterr() == ("", "")
+    with pytest.raises(sardonyx.Error, match="expected True, False, or a function"):
+        sardonyx.coreml.optimize(package, tmp_path / "none.mlpackage", progress="yes")
+    assert not (tmp_path / "none.mlpackage").exists()
 
 
 def test_tqdm_shows_the_bar(path, capfd):
