@@ -1,6 +1,6 @@
 """PyTorch models to Core ML: torch -> ONNX -> Sardonyx beside torch -> coremltools; JAX beside stablehlo-coreml; long models.
 
-    bench/to_coreml.py [--only NAME ...] [--nodes 25000 50000 100000] [--page] [--out build/bench]
+    bench/to_coreml.py [--only NAME ...] [--nodes 25000 50000 100000] [--weights 68] [--page] [--out build/bench]
 
 Needs torch, which RIVALS_PYTHON's environment may have. Both tools start from the traced model: coremltools from a TorchScript in
 memory, Sardonyx from the ONNX file. Operations and bytes are in half precision, both tools' default; values in single precision
@@ -177,6 +177,49 @@ def long_model(nodes: int, folder: Path) -> dict:
     return {"seconds": seconds, "memory": memory, "ops": ops_of(folder / "long.mlpackage")}
 
 
+def large_weights(count: int, folder: Path) -> dict:
+    """Products with `count` matrices of 64 MiB in a file beside the model; copying that file for comparison. The fastest of five
+    turns of each, for the first ones also wait for the memory that holds the files."""
+    import numpy as np
+    from onnx import TensorProto, helper
+    from sardonyx import coreml
+
+    side = 4096
+    rng = np.random.default_rng(7)
+    weights, nodes = [], []
+    with open(folder / "w.bin", "wb") as data:
+        for i in range(count):
+            place = {"location": "w.bin", "offset": str(data.tell()), "length": str(side * side * 4)}
+            w = TensorProto(
+                name=f"w{i}", data_type=TensorProto.FLOAT, dims=[side, side], data_location=TensorProto.EXTERNAL
+            )
+            for key, value in place.items():
+                w.external_data.add(key=key, value=value)
+            weights.append(w)
+            (rng.standard_normal((side, side), dtype=np.float32) * 0.02).tofile(data)
+            nodes.append(helper.make_node("MatMul", [f"v{i - 1}" if i else "x", f"w{i}"], [f"v{i}"]))
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, side]) for n in ("x", f"v{count - 1}")]
+    graph = helper.make_graph(nodes, "large", info[:1], info[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path, out, copy = folder / "large.onnx", folder / "large.mlpackage", folder / "copy.bin"
+    path.write_bytes(model.SerializeToString())
+    found = {"bytes": (folder / "w.bin").stat().st_size}
+    how = {
+        "copied": lambda: shutil.copyfile(folder / "w.bin", copy),
+        "fp32": lambda: coreml.from_onnx(path, out, compute_precision="fp32"),
+        "fp16": lambda: coreml.from_onnx(path, out),
+    }
+    for _ in range(5):
+        for name, work in how.items():
+            seconds, memory = timed(work)
+            found[name] = min(seconds, found.get(name, seconds))
+            found[f"{name} memory"] = max(memory, found.get(f"{name} memory", 0))
+            copy.unlink(missing_ok=True)
+            shutil.rmtree(out, ignore_errors=True)
+    (folder / "w.bin").unlink()
+    return found
+
+
 def jax_models():
     import jax
     import jax.numpy as jnp
@@ -285,7 +328,7 @@ def jax_theirs(name: str, folder: Path) -> dict:
     return {"seconds": seconds, "ops": ops_of(out), "bytes": size_of(out)}
 
 
-WORK = {f.__name__: f for f in (ours, traced, theirs, long_model, jax_ours, jax_theirs)}
+WORK = {f.__name__: f for f in (ours, traced, theirs, long_model, large_weights, jax_ours, jax_theirs)}
 
 
 def row(name: str, a: dict, b: dict, missed: list[str], large: bool) -> str:
@@ -329,6 +372,7 @@ def main() -> int:
     options = parser(__doc__)
     options.add_argument("--only", nargs="+", default=None, metavar="NAME")
     options.add_argument("--nodes", nargs="*", type=int, default=[25000, 50000, 100000])
+    options.add_argument("--weights", type=int, default=68, help="matrices of 64 MiB; 0: none")
     options.add_argument("--page", action="store_true", help="write the table into docs/to_coreml.md")
     arguments = options.parse_args()
     script = str(Path(__file__).resolve())
@@ -390,6 +434,16 @@ def main() -> int:
             per_node.append(a["seconds"] / nodes)
             lines.append(f"| {nodes:,} | {a['seconds']:.2f} | {1e6 * a['seconds'] / nodes:.1f} |")
             print(lines[-1], flush=True)
+        if arguments.weights:
+            a = ask("large_weights", arguments.weights)
+            if "error" in a:
+                missed.append(f"large weights: {a['error']}")
+            else:
+                lines += ["", "| Weights | copied | fp32 | fp16 | memory, fp32 and fp16 |", "|--:|--:|--:|--:|--:|"]
+                cells = [f"{a[name]:.2f} s" for name in ("copied", "fp32", "fp16")]
+                memory = [f"{a[f'{name} memory'] / 1e6:.1f}" for name in ("fp32", "fp16")]
+                lines.append(f"| {a['bytes'] / 1e9:.1f} GB | {' | '.join(cells)} | {' and '.join(memory)} MB |")
+                print(lines[-1], flush=True)
         if len(per_node) > 1 and per_node[-1] > 1.5 * per_node[0]:
             missed.append(f"time per node grows: {per_node}")
     if arguments.page:
@@ -402,7 +456,7 @@ def main() -> int:
 if __name__ == "__main__":
     if (work := asked_to_work()) is not None:
         warnings.filterwarnings("ignore")
-        name = int(work[1]) if work[0] == "long_model" else work[1]
+        name = int(work[1]) if work[0] in ("long_model", "large_weights") else work[1]
         print(json.dumps(WORK[work[0]](name, Path(work[2]))))
         sys.exit(0)
     sys.exit(main())

@@ -83,6 +83,7 @@ std::vector<SizesByName> prepare(Model& onnx, const ToCoremlOptions& options, in
   }
   request.inline_functions = true;
   run_passes(onnx, request);
+  run_passes(onnx, {.passes = {"unpack_halves"}, .strict = true});
   return shapes;
 }
 
