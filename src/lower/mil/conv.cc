@@ -69,6 +69,37 @@ std::vector<Value*> lower_Conv(Lowering& ctx) {
   return {apart ? add_bias(ctx, y, bias) : y};
 }
 
+namespace {
+
+// A transposed convolution by a computed kernel, which Core ML's conv_transpose does not take: zeros go between the elements of x, and
+// the kernel is reversed. A transposed convolution by ones puts the zeros.
+Value* convolve_back(Lowering& ctx, Value* x, Value* weight, Window w) {
+  MilBuilder& b = ctx.b;
+  const size_t n = w.spatial();
+  const Dim channels = x->type()->dim(1);
+  if (ctx.int_attr("group", 1) != 1 || !channels.is_int())
+    ctx.unsupported("the kernel is computed and has several groups or an open number of channels");
+  std::vector<int64_t> pads, perm = iota(n + 2, 0);
+  for (size_t side = 0; side < 2 * n; ++side) {
+    pads.push_back(w.reach(side / 2) - 1 - w.pads[side]);
+    if (pads.back() < 0) ctx.unsupported("the kernel is computed, and more is cropped than it reaches");
+  }
+  const std::vector<int64_t> ones(n, 1);
+  if (w.strides != ones) {
+    std::vector<int64_t> shape(n + 2, 1);
+    shape[0] = channels.value();
+    x = b.conv_transpose(x, b.constant(Tensor::full(x->dtype(), shape, 1)),
+                         {.dilations = ones, .groups = channels.value(), .pad_type = "valid", .strides = w.strides});
+  }
+  std::swap(perm[0], perm[1]);
+  weight = spread(ctx, b.reverse(b.transpose(weight, {.perm = perm}), {.axes = iota(n, 2)}), w);
+  const bool padded = std::ranges::any_of(pads, [](int64_t p) { return p != 0; });
+  return b.conv(x, weight,
+                {.dilations = ones, .groups = 1, .pad = pads, .pad_type = padded ? "custom" : "valid", .strides = ones});
+}
+
+}  // namespace
+
 // `output_padding` adds elements at the end: the end is padded (that is, cropped) by that much less.
 std::vector<Value*> lower_ConvTranspose(Lowering& ctx) {
   Window w = window_of(ctx, kernel_of(ctx));
@@ -76,7 +107,6 @@ std::vector<Value*> lower_ConvTranspose(Lowering& ctx) {
   Value *x = ctx.in(0), *weight = ctx.in(1), *bias = ctx.in_or_null(2);
   if (!ctx.takes("conv_transpose", x->dtype()))
     ctx.unsupported(fmt::format("Core ML's conv_transpose takes no {}", to_string(x->dtype())));
-  if (!weight->is_constant()) ctx.unsupported("the kernel is computed, and Core ML's conv_transpose wants a constant");
   const auto more = ctx.ints_attr("output_padding", n, 0);
   const std::string mode = ctx.string_attr("auto_pad", "NOTSET");
   if (ctx.node.attr_ints("output_shape").has_value() || mode == "SAME_UPPER" || mode == "SAME_LOWER") {
@@ -92,8 +122,12 @@ std::vector<Value*> lower_ConvTranspose(Lowering& ctx) {
   }
   // output_padding reduces the crop at the end. Where it exceeds the crop, zeros are appended.
   std::vector<int64_t> zeros(2 * (n + 2));
+  for (size_t i = 0; i < n; ++i) w.pads[2 * i + 1] -= more[i];
+  if (!weight->is_constant()) {
+    Value* y = convolve_back(ctx, x, weight, w);
+    return {bias != nullptr ? add_bias(ctx, y, bias) : y};
+  }
   for (size_t i = 0; i < n; ++i) {
-    w.pads[2 * i + 1] -= more[i];
     for (size_t side : {2 * i, 2 * i + 1}) {
       zeros[4 + side] = std::max<int64_t>(-w.pads[side], 0);
       w.pads[side] = std::max<int64_t>(w.pads[side], 0);
