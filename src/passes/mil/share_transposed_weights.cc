@@ -51,6 +51,11 @@ class Share {
         seen_.emplace(sample(*v->constant(), /*column=*/false), v);
         continue;
       }
+      // Products with v may come before the other's const.
+      if (Node* def = first->def(); def != nullptr && def != g_.first()) {
+        g_.detach(*def);
+        g_.insert_before(*g_.first(), *def);
+      }
       while (v->has_uses()) flip(*v->uses().begin()->owner, *v, *first);
       if (Node* def = v->def()) g_.erase(*def);
       ++shared;
