@@ -23,9 +23,12 @@ std::vector<Value*> lower_Clip(Lowering& ctx) {
   if (low && high && *low <= *high && x->dtype() != DType::kI32)
     return {b.clip(x, {.alpha = ctx.like(x, *low), .beta = ctx.like(x, *high)})};
   if (is_known && low == 0.0 && !high && x->dtype() != DType::kI32) return {b.relu(x)};
-  if (ctx.has(1)) x = b.maximum(x, ctx.in(1));
-  if (ctx.has(2)) x = b.minimum(x, ctx.in(2));
-  return {x};
+  const bool turned = ctx.are_from_u32();
+  const auto turn = [&](Value* v) { return turned ? ctx.turned(v) : v; };
+  x = turn(x);
+  if (ctx.has(1)) x = b.maximum(x, turn(ctx.in(1)));
+  if (ctx.has(2)) x = b.minimum(x, turn(ctx.in(2)));
+  return {turn(x)};
 }
 
 // Without training it keeps everything, as its mask says.

@@ -29,13 +29,10 @@ namespace {
 
 constexpr double kWhole = 4294967296;  // 2^32
 
-// Numbers of u32 are held as i32 with the same bits. Turning the top bit gives them the order of i32.
-Value* ordered(Lowering& ctx, Value* x) { return ctx.b.add(x, ctx.b.i32(std::numeric_limits<int32_t>::min())); }
-
 std::vector<Value*> compared(Lowering& ctx, std::string_view op) {
-  if (ctx.in_dtype(0) != DType::kU32) return lower_same(ctx, op);
-  Value* x = ordered(ctx, ctx.in(0));
-  const std::vector<Value*> xs{x, ordered(ctx, ctx.in(1))};
+  if (!ctx.are_from_u32()) return lower_same(ctx, op);
+  Value* x = ctx.turned(ctx.in(0));
+  const std::vector<Value*> xs{x, ctx.turned(ctx.in(1))};
   return {ctx.b.make(*ctx.b.find(op), xs, 1, {}).result()};
 }
 
@@ -47,6 +44,13 @@ std::vector<Value*> lower_Less(Lowering& ctx) { return compared(ctx, "less"); }
 std::vector<Value*> lower_LessOrEqual(Lowering& ctx) { return compared(ctx, "less_equal"); }
 
 std::vector<Value*> lower_PassThrough(Lowering& ctx) { return {ctx.in(0)}; }
+
+std::vector<Value*> lower_Abs(Lowering& ctx) { return ctx.is_from_u32(0) ? ctx.ins() : lower_same(ctx, "abs"); }
+
+std::vector<Value*> lower_Sign(Lowering& ctx) {
+  if (!ctx.is_from_u32(0)) return lower_same(ctx, "sign");
+  return {ctx.cast(ctx.b.not_equal(ctx.in(0), 0), DType::kI32)};
+}
 
 // acosh x = log(x + sqrt(x^2 - 1)). asinh x = sign(x) log(|x| + sqrt(x^2 + 1)): with a negative x the sum would cancel.
 std::vector<Value*> lower_Acosh(Lowering& ctx) {
@@ -98,7 +102,7 @@ std::vector<Value*> lower_Cast(Lowering& ctx) {
     ctx.unsupported(fmt::format("Core ML has no cast from {} to {}", to_string(from), to_string(to)));
   if (to == DType::kBool) return {from == DType::kBool ? x : ctx.b.not_equal(x, ctx.like(x, 0))};
   Value* y = ctx.cast(x, stored(to));
-  if (from == DType::kU32 && is_float(to)) {
+  if (ctx.is_from_u32(0) && is_float(to)) {
     Value* top = ctx.cast(ctx.b.less(x, 0), y->dtype());
     y = ctx.b.add(y, ctx.b.mul(top, ctx.like(y, kWhole)));
   }
@@ -128,7 +132,7 @@ std::vector<Value*> lower_Div(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value *x = ctx.in(0), *y = ctx.in(1);
   if (x->dtype() != DType::kI32) return {b.real_div(x, y)};
-  if (ctx.in_dtype(0) == DType::kU32) return {unsigned_quotient(ctx, x, y)};
+  if (ctx.are_from_u32()) return {unsigned_quotient(ctx, x, y)};
   const bool x_is_size = ctx.is_never_negative(0), y_is_size = ctx.is_never_negative(1);
   if (x_is_size && y_is_size) return {b.floor_div(x, y)};
   Value* sign = x_is_size ? b.sign(y) : b.sign(x);
@@ -177,11 +181,11 @@ Value* chain(Lowering& ctx, Binary op) {
 }
 
 Value* extreme(Lowering& ctx, Binary op) {
-  if (ctx.in_dtype(0) != DType::kU32) return chain(ctx, op);
+  if (!ctx.are_from_u32()) return chain(ctx, op);
   std::vector<Value*> xs = ctx.ins();
-  Value* y = ordered(ctx, xs[0]);
-  for (size_t i = 1; i < xs.size(); ++i) y = (ctx.b.*op)(y, ordered(ctx, xs[i]));
-  return ordered(ctx, y);
+  Value* y = ctx.turned(xs[0]);
+  for (size_t i = 1; i < xs.size(); ++i) y = (ctx.b.*op)(y, ctx.turned(xs[i]));
+  return ctx.turned(y);
 }
 
 }  // namespace
@@ -199,7 +203,7 @@ std::vector<Value*> lower_Mean(Lowering& ctx) {
 std::vector<Value*> lower_Mod(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value *x = ctx.in(0), *y = ctx.in(1);
-  if (ctx.in_dtype(0) == DType::kU32) return {b.sub(x, b.mul(unsigned_quotient(ctx, x, y), y))};
+  if (ctx.are_from_u32()) return {b.sub(x, b.mul(unsigned_quotient(ctx, x, y), y))};
   const bool is_fmod = ctx.int_attr("fmod", 0) != 0;
   const auto divisor = ctx.number(1);
   // An infinite divisor leaves the dividend, or takes its place where the signs differ. Core ML's mod would give NaN.

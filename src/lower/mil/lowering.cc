@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "dialects/mil/ops.h"
@@ -97,6 +98,27 @@ bool Lowering::is_never_negative(size_t i) const {
            return range.min && *range.min >= 0;
          });
 }
+
+bool Lowering::is_from_u32(size_t i) const {
+  if (!has(i)) return false;
+  const Value& v = *node.input(i);
+  if (v.dtype() == DType::kU32) return true;
+  const Node* n = v.def();
+  return n != nullptr && n->is("Cast") && is_integer(v.dtype()) && bit_width(v.dtype()) == 64 &&
+         n->input(0)->dtype() == DType::kU32;
+}
+
+bool Lowering::are_from_u32() const {
+  bool any = false;
+  for (size_t i = 0; i < node.num_inputs(); ++i) {
+    if (!has(i)) continue;
+    any |= is_from_u32(i);
+    if (!is_from_u32(i) && !is_never_negative(i)) return false;
+  }
+  return any;
+}
+
+Value* Lowering::turned(Value* x) { return b.add(x, b.i32(std::numeric_limits<int32_t>::min())); }
 
 std::vector<int64_t> Lowering::ints_attr(std::string_view name, size_t count, int64_t otherwise) const {
   auto list = node.attr_ints(name);

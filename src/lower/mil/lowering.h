@@ -57,6 +57,12 @@ class Lowering {
   std::vector<int64_t> need_ints(size_t i, std::string_view attr, std::string_view what) const;
   // Whether inference proves that no element is negative, as for sizes and counted indices.
   bool is_never_negative(size_t i) const;
+  // Whether operand i is u32, or u32 cast to 64 bits: held as i32 with the same bits, so that those from 2^31 on look negative.
+  bool is_from_u32(size_t i) const;
+  // Whether at least one operand is, and the others are too or are never negative.
+  bool are_from_u32() const;
+  // Such numbers with the top bit turned, which have the order of i32. Turned again, they are as before.
+  Value* turned(Value* x);
 
   // --- attributes
   int64_t int_attr(std::string_view name, int64_t otherwise) const { return node.attr_int(name, otherwise); }

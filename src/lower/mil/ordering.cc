@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "lower/mil/context.h"
 
@@ -17,23 +16,13 @@ bool takes_all(Lowering& ctx, size_t axis) {
   return k != nullptr && k->elements.size() == 1 && !k->elements[0].is_unknown() && k->elements[0] == t->dim(axis);
 }
 
-// Whether the first operand is u32, or u32 cast to 64 bits, as JAX sorts random bits: held as i32 with the same bits.
-bool is_from_u32(Lowering& ctx) {
-  const Value& x = *ctx.node.input(0);
-  if (x.dtype() == DType::kU32) return true;
-  const Node* n = x.def();
-  return n != nullptr && n->is("Cast") && is_integer(x.dtype()) && bit_width(x.dtype()) == 64 &&
-         n->input(0)->dtype() == DType::kU32;
-}
-
 }  // namespace
 
 std::vector<Value*> lower_TopK(Lowering& ctx) {
   const size_t axis = from_front(ctx.int_attr("axis", -1), ctx.rank(0));
   Value* x = ctx.in(0);
   const bool ascending = ctx.int_attr("largest", 1) == 0;
-  const bool turned = is_from_u32(ctx);  // by the top bit, which gives them the order of i32, and back
-  const auto turn = [&](Value* v) { return turned ? ctx.b.add(v, ctx.b.i32(std::numeric_limits<int32_t>::min())) : v; };
+  const auto turn = [&](Value* v) { return ctx.is_from_u32(0) ? ctx.turned(v) : v; };
   x = turn(x);
   if (!ctx.ints(1, "k") && takes_all(ctx, axis)) {
     MilBuilder& b = ctx.b;

@@ -73,8 +73,11 @@ std::vector<Value*> lower_ReduceLogSumExp(Lowering& ctx) {
 }
 
 std::vector<Value*> lower_ReduceMax(Lowering& ctx) {
-  return reduced(ctx, "reduce_max",
-                 [&](Value* x, const Axes& a) { return ctx.b.reduce_max(x, {.axes = a.axes, .keep_dims = a.keep}); });
+  return reduced(ctx, "reduce_max", [&](Value* x, const Axes& a) {
+    const bool turned = ctx.is_from_u32(0);
+    Value* y = ctx.b.reduce_max(turned ? ctx.turned(x) : x, {.axes = a.axes, .keep_dims = a.keep});
+    return turned ? ctx.turned(y) : y;
+  });
 }
 
 std::vector<Value*> lower_ReduceMean(Lowering& ctx) {
@@ -84,8 +87,11 @@ std::vector<Value*> lower_ReduceMean(Lowering& ctx) {
 }
 
 std::vector<Value*> lower_ReduceMin(Lowering& ctx) {
-  return reduced(ctx, "reduce_min",
-                 [&](Value* x, const Axes& a) { return ctx.b.reduce_min(x, {.axes = a.axes, .keep_dims = a.keep}); });
+  return reduced(ctx, "reduce_min", [&](Value* x, const Axes& a) {
+    const bool turned = ctx.is_from_u32(0);
+    Value* y = ctx.b.reduce_min(turned ? ctx.turned(x) : x, {.axes = a.axes, .keep_dims = a.keep});
+    return turned ? ctx.turned(y) : y;
+  });
 }
 
 std::vector<Value*> lower_ReduceProd(Lowering& ctx) {
@@ -121,7 +127,7 @@ std::vector<Value*> place_of_extreme(Lowering& ctx, bool largest) {
     Value* end = b.sub(ctx.size_of(x, axis), 1);
     return b.sub(at->type()->rank() == 0 ? b.squeeze(end, {.axes = {0}}) : end, at);
   };
-  Value* x = ctx.in(0);
+  Value* x = ctx.is_from_u32(0) ? ctx.turned(ctx.in(0)) : ctx.in(0);
   if (!ctx.takes(largest ? "reduce_argmax" : "reduce_argmin", x->dtype()))
     ctx.unsupported(fmt::format("Core ML finds no extremes among {}", to_string(x->dtype())));
   return {place(x)};
