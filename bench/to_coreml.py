@@ -178,8 +178,8 @@ def long_model(nodes: int, folder: Path) -> dict:
 
 
 def large_weights(count: int, folder: Path) -> dict:
-    """Products with `count` matrices of 64 MiB in a file beside the model; copying that file for comparison. The fastest of five
-    turns of each, for the first ones also wait for the memory that holds the files."""
+    """Products with `count` matrices of 64 MiB in a file beside the model; copying that file for comparison. The least of five
+    turns each: the first also take the time to find memory for the files."""
     import numpy as np
     from onnx import TensorProto, helper
     from sardonyx import coreml

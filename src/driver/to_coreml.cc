@@ -81,9 +81,9 @@ std::vector<SizesByName> prepare(Model& onnx, const ToCoremlOptions& options, in
   for (std::string_view pass : kNotFused) {
     if (pass != "fuse_attention" || version < kIos18) request.skip.emplace_back(pass);
   }
+  request.passes.emplace_back("unpack_halves");  // Core ML holds 32 bits of integers
   request.inline_functions = true;
   run_passes(onnx, request);
-  run_passes(onnx, {.passes = {"unpack_halves"}, .strict = true});
   return shapes;
 }
 
@@ -174,6 +174,7 @@ void check_ranks(Model& mil) {
 std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, ToCoremlReport* report) {
   const int version = coreml_version_of(options.target);
   PassRequest request{.passes = options.passes, .skip = options.skip, .options = options.pass_options, .strict = true};
+  // coremltools, whose presets are ours, sees one tensor where ONNX files have two.
   if (options.passes == ToCoremlOptions().passes) request.passes.insert(request.passes.begin(), "share_transposed_weights");
   if (options.half) request.options.emplace_back("compute_precision", "fp16");
   if (report != nullptr && options.half) {

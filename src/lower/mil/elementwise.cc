@@ -114,7 +114,8 @@ std::vector<Value*> lower_Cast(Lowering& ctx) {
 
 namespace {
 
-// The quotient of u32 numbers, for divisors below 2^30: twice that of half the dividend, and one more if the rest is large enough.
+// The quotient of u32 numbers, for divisors below 2^31: twice that of half the dividend, and one more if the rest, which may
+// exceed i32, is large enough.
 Value* unsigned_quotient(Lowering& ctx, Value* x, Value* y) {
   MilBuilder& b = ctx.b;
   constexpr int64_t kQuarter = 1 << 30;
@@ -122,7 +123,7 @@ Value* unsigned_quotient(Lowering& ctx, Value* x, Value* y) {
   Value* half = b.add(low, b.mul(b.cast(b.less(x, 0), {.dtype = DType::kI32}), kQuarter));
   Value* twice = b.mul(b.floor_div(half, y), 2);
   Value* rest = b.sub(x, b.mul(twice, y));
-  return b.add(twice, b.cast(b.greater_equal(rest, y), {.dtype = DType::kI32}));
+  return b.add(twice, b.cast(b.greater_equal(ctx.turned(rest), ctx.turned(y)), {.dtype = DType::kI32}));
 }
 
 }  // namespace

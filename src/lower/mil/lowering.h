@@ -63,6 +63,8 @@ class Lowering {
   bool are_from_u32() const;
   // Such numbers with the top bit turned, which have the order of i32. Turned again, they are as before.
   Value* turned(Value* x);
+  // The same if operand 0 is from u32, else x.
+  Value* turned_if_u32(Value* x) { return is_from_u32(0) ? turned(x) : x; }
 
   // --- attributes
   int64_t int_attr(std::string_view name, int64_t otherwise) const { return node.attr_int(name, otherwise); }

@@ -20,20 +20,18 @@ bool takes_all(Lowering& ctx, size_t axis) {
 
 std::vector<Value*> lower_TopK(Lowering& ctx) {
   const size_t axis = from_front(ctx.int_attr("axis", -1), ctx.rank(0));
-  Value* x = ctx.in(0);
+  Value* x = ctx.turned_if_u32(ctx.in(0));
   const bool ascending = ctx.int_attr("largest", 1) == 0;
-  const auto turn = [&](Value* v) { return ctx.is_from_u32(0) ? ctx.turned(v) : v; };
-  x = turn(x);
   if (!ctx.ints(1, "k") && takes_all(ctx, axis)) {
     MilBuilder& b = ctx.b;
     if (!ctx.takes("argsort", x->dtype())) ctx.unsupported(fmt::format("Core ML's argsort takes no {}", to_string(x->dtype())));
     Value* places = b.argsort(x, {.ascending = ascending, .axis = as_int(axis)});
-    return {turn(b.gather_along_axis(x, places, {.axis = as_int(axis)})), places};
+    return {ctx.turned_if_u32(b.gather_along_axis(x, places, {.axis = as_int(axis)})), places};
   }
   const auto k = ctx.need_ints(1, "k", "the number of elements");
   if (!ctx.takes("topk", x->dtype())) ctx.unsupported(fmt::format("Core ML's topk takes no {}", to_string(x->dtype())));
   Node& n = ctx.b.topk(x, 2, {.ascending = ascending, .axis = as_int(axis), .k = k.at(0)});
-  return {turn(n.result(0)), n.result(1)};
+  return {ctx.turned_if_u32(n.result(0)), n.result(1)};
 }
 
 // Negative indices count from the end; those outside of the places mark none. one_hot says nothing of either.

@@ -74,9 +74,7 @@ std::vector<Value*> lower_ReduceLogSumExp(Lowering& ctx) {
 
 std::vector<Value*> lower_ReduceMax(Lowering& ctx) {
   return reduced(ctx, "reduce_max", [&](Value* x, const Axes& a) {
-    const bool turned = ctx.is_from_u32(0);
-    Value* y = ctx.b.reduce_max(turned ? ctx.turned(x) : x, {.axes = a.axes, .keep_dims = a.keep});
-    return turned ? ctx.turned(y) : y;
+    return ctx.turned_if_u32(ctx.b.reduce_max(ctx.turned_if_u32(x), {.axes = a.axes, .keep_dims = a.keep}));
   });
 }
 
@@ -88,9 +86,7 @@ std::vector<Value*> lower_ReduceMean(Lowering& ctx) {
 
 std::vector<Value*> lower_ReduceMin(Lowering& ctx) {
   return reduced(ctx, "reduce_min", [&](Value* x, const Axes& a) {
-    const bool turned = ctx.is_from_u32(0);
-    Value* y = ctx.b.reduce_min(turned ? ctx.turned(x) : x, {.axes = a.axes, .keep_dims = a.keep});
-    return turned ? ctx.turned(y) : y;
+    return ctx.turned_if_u32(ctx.b.reduce_min(ctx.turned_if_u32(x), {.axes = a.axes, .keep_dims = a.keep}));
   });
 }
 
@@ -127,7 +123,7 @@ std::vector<Value*> place_of_extreme(Lowering& ctx, bool largest) {
     Value* end = b.sub(ctx.size_of(x, axis), 1);
     return b.sub(at->type()->rank() == 0 ? b.squeeze(end, {.axes = {0}}) : end, at);
   };
-  Value* x = ctx.is_from_u32(0) ? ctx.turned(ctx.in(0)) : ctx.in(0);
+  Value* x = ctx.turned_if_u32(ctx.in(0));
   if (!ctx.takes(largest ? "reduce_argmax" : "reduce_argmin", x->dtype()))
     ctx.unsupported(fmt::format("Core ML finds no extremes among {}", to_string(x->dtype())));
   return {place(x)};

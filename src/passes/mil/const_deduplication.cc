@@ -11,7 +11,7 @@
 
 #include "dialects/mil/sample.h"
 #include "ir/tensor_view.h"
-#include "passes/mil/params.h"
+#include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
 namespace {
@@ -19,20 +19,6 @@ namespace {
 bool is_large(const TensorPtr& t, int64_t threshold) {
   const bool is_flag = t->dtype() == DType::kBool && t->rank() == 0;
   return t->dtype() != DType::kString && !is_flag && !t->is_promise() && t->size() >= threshold;
-}
-
-// In memory, programs may give weights keys: weights with different keys stay apart.
-std::string key_of(const Value& v) {
-  const Attr* key = v.def() != nullptr ? v.def()->attr("weight_key") : nullptr;
-  return key != nullptr && key->get<std::string>() != nullptr ? "=" + *key->get<std::string>() : std::string();
-}
-
-std::vector<Value*> constants_of(Graph& g) {
-  std::vector<Value*> all(g.constants().begin(), g.constants().end());
-  for (Node& n : g.nodes()) {
-    if (n.has(Trait::kConstant) && n.result()->is_constant()) all.push_back(n.result());
-  }
-  return all;
 }
 
 const Attr* known_sample(const Value& v) { return v.def() != nullptr ? v.def()->attr(kSampleAttribute) : nullptr; }
@@ -105,7 +91,7 @@ size_t merge_constants(Graph& g, int64_t threshold) {
   std::map<std::tuple<DType, std::vector<int64_t>, std::string>, std::vector<Value*>> typed;
   for (Value* v : constants_of(g)) {
     const TensorPtr& t = v->constant();
-    if (is_large(t, threshold)) typed[{t->dtype(), {t->shape().begin(), t->shape().end()}, key_of(*v)}].push_back(v);
+    if (is_large(t, threshold)) typed[{t->dtype(), {t->shape().begin(), t->shape().end()}, weight_key(*v)}].push_back(v);
   }
   size_t merged = 0;
   std::vector<std::vector<Value*>> alike;
@@ -152,7 +138,7 @@ size_t merge_unseen(Graph& g, int64_t threshold) {
     Value* v = n.result();
     const Type* t = v->type();
     if (t == nullptr || !t->is_static() || *t->static_size() < threshold) continue;
-    const auto [at, is_first] = firsts.emplace(std::tuple(t, *contents->get<int64_t>(), key_of(*v)), v);
+    const auto [at, is_first] = firsts.emplace(std::tuple(t, *contents->get<int64_t>(), weight_key(*v)), v);
     if (is_first || !v->has_uses() || is_block_result(*v)) continue;
     g.replace_uses(*v, *at->second);
     g.erase(n);
@@ -175,7 +161,7 @@ size_t merge_constexprs(Graph& g, int64_t threshold) {
   size_t merged = 0;
   for (Node& n : g.nodes()) {
     if (!n.op().name.starts_with("constexpr_") || n.num_results() != 1) continue;
-    std::string key = std::to_string(n.op().id) + key_of(*n.result());
+    std::string key = std::to_string(n.op().id) + weight_key(*n.result());
     for (const Use& u : n.operands()) {
       key += ';';
       if (u.value == nullptr) continue;

@@ -18,7 +18,7 @@ struct HalfFit {
   bool overflows = false;  // an element above 65504 whose value matters
   bool saturates = false;  // a finite element that becomes 65504 or -65504
 };
-// Which constants of single precision fit; all others do. Each is read once, at any number of questions.
+// Which constants of single precision fit; all others do. Reads each constant once, however often it is asked about.
 class HalfFits {
  public:
   HalfFit of(const TensorPtr& t);

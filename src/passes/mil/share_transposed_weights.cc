@@ -4,11 +4,13 @@
 // W and E are constant matrices of one block with at least `threshold` elements (100). W has no other users
 // than products; E any, but of two matrices that only products use, the first one stays. A product with W that
 // fuse_matmul_weight_bias will turn into a layer keeps W: a layer's weight is transposed anyway, and
-// const_deduplication merges it with E.
+// const_deduplication merges it with E. Weights with different keys (weight_key) stay apart.
+//
+// After what coremltools writes for a tied embedding of PyTorch, which it sees as one tensor.
 #include <unordered_map>
 
 #include "ir/tensor_transform.h"
-#include "passes/mil/params.h"
+#include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
 namespace {
@@ -66,10 +68,7 @@ class Share {
  private:
   // Those that stay in any case come first.
   std::vector<Value*> matrices() const {
-    std::vector<Value*> all(g_.constants().begin(), g_.constants().end());
-    for (Node& n : g_.nodes()) {
-      if (n.has(Trait::kConstant) && n.result()->is_constant()) all.push_back(n.result());
-    }
+    std::vector<Value*> all = constants_of(g_);
     std::erase_if(all, [&](const Value* v) {
       const Tensor& t = *v->constant();
       return !v->has_uses() || t.rank() != 2 || t.size() < threshold_ || t.is_splat() || t.is_promise() || !t.reads_in_pieces();
@@ -84,7 +83,7 @@ class Share {
     if (begin == end) return nullptr;
     const TensorPtr turned = transposed(t, {1, 0});
     for (auto at = begin; at != end; ++at) {
-      if (at->second->constant()->equals(*turned)) return at->second;
+      if (weight_key(*at->second) == weight_key(w) && at->second->constant()->equals(*turned)) return at->second;
     }
     return nullptr;
   }

@@ -30,6 +30,19 @@ TensorPtr tensor_of(DType dtype, std::vector<int64_t> shape, const std::vector<d
   return Tensor::own(dtype, std::move(shape), std::move(bytes));
 }
 
+std::vector<Value*> constants_of(Graph& g) {
+  std::vector<Value*> all(g.constants().begin(), g.constants().end());
+  for (Node& n : g.nodes()) {
+    if (n.has(Trait::kConstant) && n.result()->is_constant()) all.push_back(n.result());
+  }
+  return all;
+}
+
+std::string weight_key(const Value& v) {
+  const Attr* key = v.def() != nullptr ? v.def()->attr("weight_key") : nullptr;
+  return key != nullptr && key->get<std::string>() != nullptr ? "=" + *key->get<std::string>() : std::string();
+}
+
 TensorPtr known_value(const Value* v) {
   if (v == nullptr || v->is_constant()) return v != nullptr ? v->constant() : nullptr;
   const Node* n = v->def();

@@ -15,6 +15,12 @@ std::vector<double> doubles(const Tensor& t);
 // A constant of these elements, rounded to dtype.
 TensorPtr tensor_of(DType dtype, std::vector<int64_t> shape, const std::vector<double>& elements);
 
+// The constants of a graph: its own, then those of const ops, in order. Without those of nested graphs.
+std::vector<Value*> constants_of(Graph& g);
+// The weight_key of a const op with "=" before it, "" without one: in memory, programs may give weights keys, and
+// weights with different keys stay apart.
+std::string weight_key(const Value& v);
+
 // The constant value of v, seen through an op that only reshapes it (compose_conv1d leaves such weights);
 // null if there is none.
 TensorPtr known_value(const Value* v);
