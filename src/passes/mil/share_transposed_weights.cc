@@ -7,6 +7,7 @@
 // const_deduplication merges it with E. Weights with different keys (weight_key) stay apart.
 //
 // After what coremltools writes for a tied embedding of PyTorch, which it sees as one tensor.
+#include <algorithm>
 #include <unordered_map>
 
 #include "ir/tensor_transform.h"

@@ -5,6 +5,7 @@
 // hi and lo are unsigned and have 32 bits or fewer. A move only orders or chooses elements, or casts between u64 and
 // i64: there may be several, or none. Keys of random numbers are packed in this way. Where only 32 bits of an integer
 // are held, as in Core ML, the packed number could not be taken apart again.
+#include <algorithm>
 #include <array>
 
 #include "passes/onnx/fuse/fusion.h"
