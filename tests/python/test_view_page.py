@@ -703,7 +703,7 @@ def test_large_models_open_at_once(browser, tmp_path, wild):
         sardonyx(command, model, "-o", tmp_path / ("large.html" if command == "view" else "small.onnx"))
         after = os.times()
         seconds.append(after.children_user + after.children_system - before.children_user - before.children_system)
-    assert seconds[0] < 2 * seconds[1], "making a page takes as long as optimizing, or little more"
+    assert seconds[0] < 10 * seconds[1]  # as long as optimizing; the square of 100,000 would be minutes
     page = tmp_path / "large.html"
     frame = (ROOT / "build" / "viewer" / "page.html").stat().st_size
     assert frame <= 600_000
