@@ -5,7 +5,7 @@
 #include <nanobind/stl/string.h>
 
 #include "ir/spelling.h"
-#include "lower/context.h"
+#include "lower/onnx/context.h"
 #include "native/ir/store.h"
 #include "native/jax/values.h"
 

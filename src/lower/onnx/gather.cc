@@ -1,0 +1,198 @@
+// gather operand, indices   =>   Gather, Slice, GatherElements or GatherND
+//
+// All of JAX's dimension numbers and modes. In mode `fill`, windows that stick out become the fill value; in
+// mode `clip` they are moved inside. `promise_in_bounds` is believed, except in three cases where programs
+// break it (map_coordinates, gradients of scatters, neighbour lists with empty places) and a runtime would
+// refuse the index: the result is one of two choices, a scatter that drops updates uses the same indices, or
+// the program itself writes indices out of bounds.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "lower/onnx/complex.h"
+#include "lower/onnx/indexing.h"
+#include "lower/onnx/kernels.h"
+#include "lower/onnx/sentinels.h"
+#include "lower/onnx/wide_integers.h"
+
+namespace sardonyx {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// If `imaginary`, zero: the fill value is a real number.
+Value* fill_value(Lowering& ctx, DType t, bool imaginary) {
+  if (imaginary) return ctx.b.scalar(t, 0);
+  if (const Attr* given = ctx.find_param("fill_value")) {
+    if (const auto* v = given->get<double>()) return ctx.b.scalar(t, *v);
+    if (const auto* v = given->get<int64_t>())
+      return is_float(t) ? ctx.b.scalar(t, static_cast<double>(*v)) : ctx.b.scalar_int(t, *v);
+    if (const auto* v = given->get<bool>()) return is_float(t) ? ctx.b.scalar(t, *v) : ctx.b.scalar_int(t, *v);
+    if (const auto* v = given->get<TensorPtr>(); v && (*v)->size() == 1) return ctx.cast(ctx.b.constant((*v)->reshaped({})), t);
+    ctx.unsupported("fill_value is not a number");
+  }
+  if (is_float(t)) return ctx.b.scalar(t, std::numeric_limits<double>::quiet_NaN());
+  if (t == DType::kBool) return ctx.b.scalar_int(t, 1);
+  if (is_signed(t)) return ctx.b.scalar_int(t, std::numeric_limits<int64_t>::min() >> (64 - bit_width(t)));
+  return ctx.b.scalar_int(t, static_cast<int64_t>(~uint64_t{0} >> (64 - bit_width(t))));
+}
+
+// Whether a user selects between v and another value. jnp.where is a call.
+bool is_chosen(const Value& v) {
+  for (const Use& u : v.uses()) {
+    const Node& user = *u.owner;
+    const size_t slot = user.operand_index(u);
+    if (user.is("select_n") && slot > 0) return true;
+    if (user.is("jit") && user.bodies().size() == 1 && is_chosen(*user.bodies()[0].graph->inputs()[slot].value)) return true;
+  }
+  return false;
+}
+
+// Whether a scatter that may drop or clamp indices uses these: the gradient of a scatter gathers with the
+// indices of the scatter and promises that they are in bounds.
+bool is_scattered_to(const Value& indices) {
+  return std::ranges::any_of(indices.uses(), [&](const Use& u) {
+    const Node& user = *u.owner;
+    if (!user.op().name.starts_with("scatter") || user.operand_index(u) != 1) return false;
+    const Attr* mode = user.attr("mode");
+    if (mode == nullptr) return false;
+    const auto* text = mode->get<std::string>();
+    const auto* opaque = mode->get<OpaqueAttr>();
+    const std::string_view name = text != nullptr ? *text : opaque != nullptr ? opaque->text : std::string_view();
+    return !name.empty() && name.find("PROMISE") == std::string_view::npos;
+  });
+}
+
+// Whether the program contains an index that is out of bounds. Indices of several axes are a concatenation of
+// one column per axis.
+bool holds_sentinels(Lowering& ctx, const Indexing& ix) {
+  const Value& indices = *ctx.eqn.input(1);
+  const Node* n = indices.def();
+  const auto size = [&](size_t k) { return ix.operand_dims[static_cast<size_t>(ix.index_map[k])]; };
+  if (ix.index_map.size() == 1) return may_hold_sentinels(indices, size(0));
+  if (n == nullptr || !n->is("concatenate") || n->num_inputs() != ix.index_map.size()) return false;
+  for (size_t k = 0; k < ix.index_map.size(); ++k) {
+    if (may_hold_sentinels(*n->input(k), size(k))) return true;
+  }
+  return false;
+}
+
+// The indices before the program adds the size to negative ones, in the shape of the lead axes; null if it
+// does not do so.
+Value* counted_from_the_end(Lowering& ctx, const Indexing& ix) {
+  Value* own = before_wrapping(ctx, ctx.in(1), ix.operand_dims[static_cast<size_t>(ix.indexed[0])]);
+  return own != nullptr && own->ranked() && std::ranges::equal(own->type()->dims(), ix.lead()) ? own : nullptr;
+}
+
+std::vector<Value*> gather(Lowering& ctx, bool imaginary) {
+  const Attr& numbers = ctx.param("dimension_numbers");
+  const Ints offset_dims = ints_field(ctx, numbers, "offset_dims"),
+             collapsed = ints_field(ctx, numbers, "collapsed_slice_dims");
+  const std::vector<Dim> sizes = ctx.dims_param("slice_sizes");
+  const Indexing ix(ctx.in_dims(0), ctx.in_dims(1), sizes, ints_field(ctx, numbers, "start_index_map"),
+                    ints_field(ctx, numbers, "operand_batching_dims"), ints_field(ctx, numbers, "start_indices_batching_dims"),
+                    false);
+  const std::string mode = ctx.string_param("mode");
+  const bool fill = mode.find("FILL") != std::string::npos;
+
+  const bool single = ix.indexed.size() == 1 && ix.window[0].is(1);
+  const bool is_doubtful = is_chosen(*ctx.eqn.result()) || is_scattered_to(*ctx.eqn.input(1)) || holds_sentinels(ctx, ix);
+  const bool clip = mode.find("CLIP") != std::string::npos || is_doubtful;
+
+  Value* x = ctx.in(0);
+  Value *mask = nullptr, *starts = nullptr;
+  Value* index = single && ix.batching.empty() && ix.index_map.size() == 1 ? counted_from_the_end(ctx, ix) : nullptr;
+  if (index != nullptr) {
+    if (clip || fill) {
+      const Dim size = ix.operand_dims[static_cast<size_t>(ix.indexed[0])];
+      Value* first = ctx.cast(ctx.dim(ctx.b.dims().sub(Dim::of(0), size)), index->dtype());
+      Value* last = ctx.cast(ctx.dim(ctx.b.dims().sub(size, Dim::of(1))), index->dtype());
+      if (fill) mask = ctx.b.And(ctx.b.GreaterOrEqual(index, first), ctx.b.LessOrEqual(index, last));
+      index = clamped_index(ctx, index, first, last);
+    }
+  } else {
+    Value* vectors = ix.vectors(ctx, clip || fill ? ctx.in(1) : ix.unwrapped(ctx, ctx.in(1)));
+    mask = fill ? ix.inside(ctx, vectors) : nullptr;
+    starts = ix.starts(ctx, vectors);
+    if (clip || mask != nullptr) starts = ix.clamped(ctx, starts);
+  }
+
+  Ints labels = ix.lead_labels();
+  const auto lead_rank = static_cast<int64_t>(labels.size());
+  // Whether the lead axes come first in x: the mask needs them in the same place.
+  bool lead_first = true;
+
+  if (ix.indexed.empty()) {
+    std::vector<Dim> sizes_of_result = ix.lead();
+    Ints middle;
+    for (size_t i = ix.batching.size(); i < static_cast<size_t>(lead_rank); ++i) middle.push_back(static_cast<int64_t>(i));
+    for (int64_t a : ix.whole) sizes_of_result.push_back(ix.operand_dims[static_cast<size_t>(a)]);
+    x = ctx.expand(ctx.unsqueeze(ctx.transpose(x, ix.operand_perm()), middle), sizes_of_result);
+    labels.insert(labels.end(), ix.whole.begin(), ix.whole.end());
+  } else if (single && ix.batching.empty()) {
+    const int64_t axis = ix.indexed[0];
+    if (index == nullptr) index = ctx.squeeze(starts, Ints{lead_rank});
+    x = ctx.b.Gather(x, index, {.axis = axis});
+    Ints all;
+    for (int64_t a : ix.whole) {
+      if (a < axis) all.push_back(a);
+    }
+    lead_first = all.empty();
+    all.insert(all.end(), labels.begin(), labels.end());
+    for (int64_t a : ix.whole) {
+      if (a > axis) all.push_back(a);
+    }
+    labels = std::move(all);
+  } else if (lead_rank == 0) {
+    Value* stops = ctx.b.Add(starts, ctx.shape(ix.window));
+    x = ctx.b.Slice(x, starts, stops, ctx.b.i64s(ix.indexed));
+    for (size_t a = 0; a < ix.operand_dims.size(); ++a) labels.push_back(static_cast<int64_t>(a));
+    // Slice keeps axes of windows of size 1: the last reshape removes the collapsed ones.
+    std::vector<Dim> kept;
+    for (size_t a = 0; a < sizes.size(); ++a) {
+      if (std::ranges::find(collapsed, static_cast<int64_t>(a)) == collapsed.end()) kept.push_back(sizes[a]);
+    }
+    x = ctx.reshape(x, kept);
+    std::erase_if(labels, [&](int64_t a) { return std::ranges::find(collapsed, a) != collapsed.end(); });
+  } else if (single && ix.whole.empty() && ix.free.size() == 1) {
+    x = ctx.b.GatherElements(ctx.transpose(x, ix.operand_perm()), ctx.squeeze(starts, Ints{lead_rank}),
+                             {.axis = lead_rank - 1});
+  } else {
+    x = ctx.b.GatherND(ctx.transpose(x, ix.operand_perm()), ix.grid(ctx, starts, false),
+                       {.batch_dims = static_cast<int64_t>(ix.batching.size())});
+    for (size_t i : ix.windows()) labels.push_back(ix.indexed[i]);
+    labels.insert(labels.end(), ix.whole.begin(), ix.whole.end());
+  }
+
+  if (mask != nullptr) {
+    // The mask has only the lead axes: append axes of size 1 for the others.
+    const auto first = std::ranges::find_if(labels, [](int64_t l) { return l >= kIndexAxis; });
+    const auto before = lead_first ? 0 : first - labels.begin();
+    Ints behind;
+    for (auto i = lead_rank; i < static_cast<int64_t>(labels.size()) - before; ++i) behind.push_back(i);
+    x = select(ctx, ctx.unsqueeze(mask, behind), x, fill_value(ctx, x->dtype(), imaginary));
+  }
+
+  // The source of each axis of the result.
+  Ints wanted(ctx.out_dims().size(), -1);
+  size_t k = 0;
+  for (size_t a = 0; a < ix.operand_dims.size(); ++a) {
+    const auto axis = static_cast<int64_t>(a);
+    if (std::ranges::find(collapsed, axis) != collapsed.end() || std::ranges::find(ix.batching, axis) != ix.batching.end())
+      continue;
+    wanted[static_cast<size_t>(offset_dims[k++])] = axis;
+  }
+  number_index_axes(wanted);
+  return {arrange(ctx, x, labels, wanted, ctx.out_dims())};
+}
+
+}  // namespace
+
+std::vector<Value*> lower_gather(Lowering& ctx) { return gather(ctx, false); }
+
+std::vector<Value*> complex_gather(Lowering& ctx) {
+  bool imaginary = false;  // the parts come in this order
+  return part_by_part(ctx, [&](Lowering& part) { return gather(part, std::exchange(imaginary, true)); });
+}
+
+}  // namespace sardonyx
