@@ -21,8 +21,9 @@ bool is_byte(DType d) { return d == DType::kU8 || d == DType::kI8; }
 // A scale or zero point, shaped to broadcast to x: a scalar, one number for each index of the axis, or one for each block along it.
 Value* along(Lowering& ctx, Value* v, size_t axis, size_t rank) {
   const size_t own = v->type()->rank();
-  if (own == 1) return ctx.unsqueeze(v, iota(rank - axis - 1, 1));
   if (own == 0) return v;
+  if (own == 1 && v->type()->dim(0).is(1)) return ctx.reshape(v, {});
+  if (own == 1) return ctx.unsqueeze(v, iota(rank - axis - 1, 1));
   const Dim blocks = v->type()->dim(axis), whole = ctx.in_dims(0)[axis];
   if (blocks == whole) return v;
   constexpr size_t kMostAxes = 5;
@@ -50,9 +51,10 @@ struct Quantized {
 Quantized look(Lowering& ctx) {
   Quantized q;
   const size_t rank = ctx.rank(0), scales = ctx.rank(1);
-  q.per_axis = scales == 1 && rank > 0;
+  q.per_axis = scales == 1 && rank > 0 && !ctx.in_dims(1)[0].is(1);  // one number is for all elements, whatever the axis
   q.blocks = scales > 1;
   if (q.per_axis || q.blocks) q.axis = from_front(ctx.int_attr("axis", 1), rank);
+  if (q.axis > 0 && q.axis >= rank) ctx.unsupported(fmt::format("axis {} of quantized numbers of rank {}", q.axis, rank));
   q.has_zero = ctx.has(2);
   return q;
 }
