@@ -15,12 +15,13 @@
 #include "output.h"
 #include "say.h"
 #include "support/stopwatch.h"
+#include "view/model_page.h"
 
 namespace sardonyx::tools {
 namespace {
 
 struct ConvertArgs {
-  std::string input, output, precision = "fp16", dump;
+  std::string input, output, precision = "fp16", dump, trace;
   std::string class_labels, skip_ops;
   std::vector<std::string> options, user_defined, states, shapes, functions;
   CoremlClassifier classifier;
@@ -44,7 +45,12 @@ Converted converted(const ConvertArgs& args) {
   const ReadOptions read{.map = !args.no_mmap};
   Converted out;
   Stopwatch watch;
-  if (args.functions.empty()) {
+  if (!args.trace.empty()) {
+    if (!args.functions.empty())
+      throw Error(ErrorCode::kInvalidArgument, "--trace takes one model, and --function converts several");
+    const auto model = read_for_coreml(opened(args.input), read);
+    out.reports.push_back(view::convert_to_coreml_with_steps(nullptr, *model, args.output, args.trace, args.how));
+  } else if (args.functions.empty()) {
     out.reports.push_back(convert_to_coreml(opened(args.input), args.output, args.how, read));
   } else {
     std::vector<std::unique_ptr<Model>> models;
@@ -54,7 +60,9 @@ Converted converted(const ConvertArgs& args) {
       models.push_back(read_for_coreml(path, read));
       functions.push_back({name, models.back().get()});
     }
-    write_converted(*functions_to_coreml(functions, args.how, out.reports), args.output, models);
+    std::vector<const Model*> sources;
+    for (const auto& m : models) sources.push_back(m.get());
+    write_converted(*functions_to_coreml(functions, args.how, out.reports), args.output, sources);
   }
   out.seconds = watch.lap();
   return out;
@@ -143,6 +151,8 @@ void add_convert(CLI::App& to, int* status) {
   command->add_option("--description", args->how.metadata.description, "Description, in the metadata");
   command->add_option("--metadata", args->user_defined, "More metadata: key=value");
   command->add_option("--debug-dump", args->dump, "Folder for the graph as text at each stage");
+  command->add_option("--trace", args->trace, "Also write the steps, for `sardonyx view FILE.sxt -o page.html`")
+      ->type_name("FILE.sxt");
   command->add_flag("--no-mmap", args->no_mmap, "Read files instead of mapping them");
   command->add_flag("--json", args->json, "Machine-readable output: an array of objects (docs/command_line.md)");
   command->add_flag("--quiet", args->quiet, "Print errors only");

@@ -248,9 +248,7 @@ std::string steps_of(const Job& job, const OptimizeArgs& args, const OptimizeOpt
 
 void require_trace_name(const std::vector<Job>& jobs, const OptimizeArgs& args) {
   if (args.trace.empty()) return;
-  if (std::filesystem::path(args.trace).extension() != ".sxt")
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' does not end in .sxt, the suffix of steps", args.trace),
-                {fmt::format("help: name it '{}.sxt'", args.trace)});
+  view::check_steps_name(args.trace);
   if (jobs.size() != 1)
     throw Error(ErrorCode::kInvalidArgument, fmt::format("--trace takes one model, and there are {}", jobs.size()));
   if (shown(jobs.front().in) == "-")

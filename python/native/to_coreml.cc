@@ -11,6 +11,7 @@
 #include "lower/mil/lower_to_mil.h"
 #include "native/unlocked.h"
 #include "sardonyx/io.h"
+#include "view/model_page.h"
 
 namespace sardonyx::python {
 
@@ -67,6 +68,14 @@ nb::dict report_dict(const ToCoremlReport& r) {
   return d;
 }
 
+ToCoremlReport written_as_coreml(const Model* jax, Model& onnx, const std::string& out, const std::string& trace,
+                                 const ToCoremlOptions& options) {
+  if (!trace.empty()) return view::convert_to_coreml_with_steps(jax, onnx, out, trace, options);
+  ToCoremlReport report;
+  write_coreml(*to_coreml(onnx, options, &report), out);
+  return report;
+}
+
 namespace {
 
 // Functions are pairs of a name and a path, an ONNX file's bytes, or a Converted.
@@ -91,10 +100,12 @@ nb::list convert_functions(const std::vector<std::pair<std::string, nb::object>>
     }
     named.push_back({name, read.back().get()});
   }
+  std::vector<const Model*> sources;
+  for (const auto& m : read) sources.push_back(m.get());
   {
     const Unlocked others_may_run;
     const auto mil = functions_to_coreml(named, o, reports);
-    write_converted(*mil, out, read);
+    write_converted(*mil, out, sources);
   }
   nb::list all;
   for (const ToCoremlReport& r : reports) all.append(report_dict(r));
@@ -107,15 +118,18 @@ void bind_to_coreml(nb::module_& m) {
   m.def("convert_onnx_file", [](const std::string& in, const std::string& out, const nb::dict& options) {
     const ToCoremlOptions o = to_coreml_options(options);
     ToCoremlReport report;
+    const auto trace = nb::cast<std::string>(options["trace"]);
     {
       const Unlocked others_may_run;
-      report = convert_to_coreml(in, out, o);
+      report = trace.empty() ? convert_to_coreml(in, out, o)
+                             : view::convert_to_coreml_with_steps(nullptr, *read_for_coreml(in), out, trace, o);
     }
     return report_dict(report);
   });
   m.def("convert_onnx_bytes",
         [](const nb::bytes& bytes, const std::string& folder, const std::string& out, const nb::dict& options) {
           const ToCoremlOptions o = to_coreml_options(options);
+          const auto trace = nb::cast<std::string>(options["trace"]);
           ToCoremlReport report;
           {
             const std::span<const std::byte> view(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
@@ -123,8 +137,7 @@ void bind_to_coreml(nb::module_& m) {
             // The caller's bytes outlive this call, and the models do not.
             const auto onnx = read_onnx_bytes(view, nullptr, folder);
             verify(*onnx);
-            const auto mil = to_coreml(*onnx, o, &report);
-            write_coreml(*mil, out);
+            report = written_as_coreml(nullptr, *onnx, out, trace, o);
           }
           return report_dict(report);
         });

@@ -262,7 +262,6 @@ def _export_package(options, fn, name: str) -> int:
         (options.check, "--check"),
         (options.web, "--web"),
         (options.double, "--double"),
-        (options.trace, "--trace"),
     ):
         if given:
             raise Error(f"{option} is for ONNX models, and '{options.output}' is a Core ML package")
@@ -282,6 +281,7 @@ def _export_package(options, fn, name: str) -> int:
         input_names=_names(options.input_names),
         output_names=_names(options.output_names),
         passes="default" if options.passes == "onnx" else options.passes.split(","),
+        trace=options.trace,
     )
     ops = program.op_counts()
     if options.json:

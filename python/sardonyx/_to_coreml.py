@@ -21,6 +21,7 @@ from sardonyx._sardonyx import coreml as _native
 _OPSET = 23
 # The specification version of iOS 18.
 _FIRST_WITH_STATES = 9
+_ONE_MODEL = "trace takes the steps of one model, and functions are several"
 
 
 def from_onnx(
@@ -48,6 +49,7 @@ def from_onnx(
     short_description: str = "",
     user_defined_metadata: Mapping[str, str] | None = None,
     debug_dump: str | os.PathLike | None = None,
+    trace: str | os.PathLike | None = None,
 ):
     """Converts an ONNX model to a Core ML program (.mlpackage), on any system.
 
@@ -83,6 +85,8 @@ def from_onnx(
         options: Options of single passes: `{"add_fp16_cast.skip_ops": "auto"}`.
         author, license, version, short_description, user_defined_metadata: What the package says of itself.
         debug_dump: A folder for the graph as text at each stage.
+        trace: A file (.sxt) for the steps of the conversion of one model, which `sardonyx view FILE.sxt -o page.html`
+            shows.
 
     Returns:
         The `sardonyx.coreml.Program`, as the package has it.
@@ -111,10 +115,13 @@ def from_onnx(
         short_description=short_description,
         user_defined_metadata=user_defined_metadata,
         debug_dump=debug_dump,
+        trace=trace,
     )
     if functions is not None:
         if model is not None:
             raise Error("from_onnx takes a model, or functions, and not both")
+        if trace is not None:
+            raise Error(_ONE_MODEL)
         parts = [(name, _source(part)) for name, part in _named(functions, "models")]
         return _written(output_path, lambda out: _native.convert_functions(parts, out, wanted))
     source = _source(model)
@@ -164,6 +171,7 @@ def to_coreml(
     short_description: str = "",
     user_defined_metadata: Mapping[str, str] | None = None,
     debug_dump: str | os.PathLike | None = None,
+    trace: str | os.PathLike | None = None,
 ):
     """Converts a JAX function to a Core ML program (.mlpackage), on any system.
 
@@ -183,6 +191,8 @@ def to_coreml(
     """
     if functions is not None and (fn is not None or inputs is not None or input_params is not None):
         raise Error("to_coreml takes a function and its inputs, or functions, and not both")
+    if functions is not None and trace is not None:
+        raise Error(_ONE_MODEL)
     given: list[tuple[str, Any]] = [("main", (fn, inputs, input_params))]
     parts = given if functions is None else _named(functions, "functions and inputs")
     wanted = _request(
@@ -206,6 +216,7 @@ def to_coreml(
         short_description=short_description,
         user_defined_metadata=user_defined_metadata,
         debug_dump=debug_dump,
+        trace=trace,
     )
     names = {
         "inputs_as_nchw": inputs_as_nchw,
@@ -213,12 +224,13 @@ def to_coreml(
         "input_names": input_names,
         "output_names": output_names,
     }
-    models, pairs = [], []
+    models, programs, pairs = [], [], []
     for name, part in parts:
         if not isinstance(part, Sequence) or not 2 <= len(part) <= 3:
             raise WrongType(f"the function '{name}' is given as (function, inputs), not as {part!r:.200}")
-        model, references = _traced(model_name if functions is None else name, *part, **names)
+        model, program, references = _traced(model_name if functions is None else name, *part, **names)
         models.append((name, model))
+        programs.append(program)
         mentioned = states if functions is None else _of_results(states or {}, references.results)
         pairs += _states(mentioned or {}, references, wanted["target"])
     if unknown := set(states or {}) - {name for name, _ in pairs}:
@@ -226,12 +238,12 @@ def to_coreml(
     wanted["states"] = list(dict.fromkeys(pairs))
     wanted["user_defined"] += _source_lines([(name, part[0]) for name, part in parts])
     if functions is None:
-        return _written(output_path, lambda out: [models[0][1].save_coreml(out, wanted)])
+        return _written(output_path, lambda out: [models[0][1].save_coreml(out, wanted, programs[0])])
     return _written(output_path, lambda out: _native.convert_functions(models, out, wanted))
 
 
 def _traced(name, fn, inputs, input_params=None, **names):
-    """A JAX function as a native ONNX model, and the references that it takes."""
+    """A JAX function as a native ONNX model, the program that it was lowered from, and the references that it takes."""
     from sardonyx import _convert
     from sardonyx import report as reports
 
@@ -239,7 +251,7 @@ def _traced(name, fn, inputs, input_params=None, **names):
         raise Error(f"fn must be callable, found {type(fn).__name__}")
     report = reports.Report(name)
     program, spec, lowerings = _convert._read_program(report, fn, inputs, input_params, **names)
-    return _convert._lowered(report, program, opset=_OPSET, lowerings=lowerings), spec.state
+    return _convert._lowered(report, program, opset=_OPSET, lowerings=lowerings), program, spec.state
 
 
 def _of_results(states: Mapping[str, str | int], results: Sequence[str]) -> dict[str, str | int]:
@@ -304,6 +316,7 @@ def _request(
     short_description,
     user_defined_metadata,
     debug_dump,
+    trace,
 ) -> dict[str, Any]:
     if compute_precision is not None:
         one_of("compute_precision", compute_precision, ("fp16", "fp32"))
@@ -330,6 +343,7 @@ def _request(
         "skip": list(_names("skip", skip)),
         "options": [_option(k, v) for k, v in (options or {}).items()] + _skipped(skip_ops),
         "dump": "" if debug_dump is None else os.fspath(debug_dump),
+        "trace": "" if trace is None else os.fspath(trace),
         "author": author,
         "license": license,
         "version": version,

@@ -196,6 +196,7 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
   const double prepare_seconds = watch.lap();
   auto mil = lower_to_mil(onnx, lowering);
   dump(options, "2_lowered", *mil);
+  if (options.on_lowered) options.on_lowered(*mil);
   verify(*mil, {.allow_unchecked = false});  // so that a faulty lowering is reported here and not when the file is loaded
   const double lower_seconds = watch.lap();
   const std::vector<std::string> before = port_names(mil->graph());
@@ -255,8 +256,8 @@ std::unique_ptr<Model> read_for_coreml(const std::filesystem::path& in, const Re
   return onnx;
 }
 
-void write_converted(const Model& mil, const std::filesystem::path& out, std::span<const std::unique_ptr<Model>> sources) {
-  for (const auto& onnx : sources) {
+void write_converted(const Model& mil, const std::filesystem::path& out, std::span<const Model* const> sources) {
+  for (const Model* onnx : sources) {
     for (const auto& file : source_files(*onnx)) file->check_unchanged();
   }
   if (out.extension() == ".sx") {
@@ -275,7 +276,8 @@ ToCoremlReport convert_to_coreml(const std::filesystem::path& in, const std::fil
   const double read_seconds = watch.lap();
   const auto mil = to_coreml(*onnx, options, &report);
   watch.lap();
-  write_converted(*mil, out, {&onnx, 1});
+  const Model* source = onnx.get();
+  write_converted(*mil, out, {&source, 1});
   report.read_seconds = read_seconds;
   report.write_seconds = watch.lap();
   return report;

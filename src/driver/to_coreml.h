@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,6 +34,8 @@ struct ToCoremlOptions {
   CoremlMetadata metadata;
   // A folder that gets the graph in text form: 0_onnx.sx, 1_prepared.sx, 2_lowered.sx, 3_optimized.sx. Empty: nothing is written.
   std::filesystem::path dump;
+  // Called with the program when it is lowered: `onnx` of to_coreml() is left behind from there on.
+  std::function<void(const Model& mil)> on_lowered;
 };
 
 struct ToCoremlReport {
@@ -65,6 +68,6 @@ void check_coreml_name(const std::filesystem::path& out);
 // An ONNX model, or a program in text form.
 std::unique_ptr<Model> read_for_coreml(const std::filesystem::path& in, const ReadOptions& read = {});
 // `sources`: the models that it was converted from. Throws kIo if a file of theirs changed meanwhile.
-void write_converted(const Model& mil, const std::filesystem::path& out, std::span<const std::unique_ptr<Model>> sources);
+void write_converted(const Model& mil, const std::filesystem::path& out, std::span<const Model* const> sources);
 
 }  // namespace sardonyx

@@ -13,7 +13,9 @@
 #include "sardonyx/infer.h"
 #include "support/mapped_file.h"
 #include "support/printable.h"
+#include "support/stopwatch.h"
 #include "view/pass_trace.h"
+#include "view/steps_file.h"
 
 namespace sardonyx::view {
 namespace {
@@ -112,12 +114,19 @@ std::vector<std::pair<std::string, std::string>> page_facts(const Model& m) {
 
 namespace {
 
+// The picture as JSON, with the work of its last step, which is `m`, and the source files that nodes name.
+std::string scene_with_facts(Model& m, const Picture& picture, SceneOptions scene, const std::filesystem::path& file) {
+  if (std::vector<double> flops = flops_of(m, picture); !flops.empty())
+    scene.measures.emplace_back(has_open_sizes(m) ? "FLOPs, open sizes as 1" : "FLOPs", std::move(flops));
+  scene.sources = sources_of(picture, file);
+  return scene_json(picture, scene);
+}
+
 std::string model_scene(Model& m, const std::filesystem::path& file, const OptimizeOptions* passes,
                         const NodeMeasure* measure) {
   Picture picture;
   SceneOptions options{.title = file.filename().string(), .facts = page_facts(m)};
   if (options.title.empty()) options.title = file.string();  // "model.mlpackage/"
-  const bool has_open = has_open_sizes(m);
   if (passes == nullptr) {
     picture.add(m, "");
   } else {
@@ -127,10 +136,7 @@ std::string model_scene(Model& m, const std::filesystem::path& file, const Optim
     options.measures.emplace_back(measure->name, numbers_of(*measure, picture));
     options.color = "=" + measure->name;
   }
-  if (std::vector<double> flops = flops_of(m, picture); !flops.empty())
-    options.measures.emplace_back(has_open ? "FLOPs, open sizes as 1" : "FLOPs", std::move(flops));
-  options.sources = sources_of(picture, file);
-  return scene_json(picture, options);
+  return scene_with_facts(m, picture, std::move(options), file);
 }
 
 }  // namespace
@@ -144,15 +150,27 @@ std::string steps_scene(Model& m, const std::filesystem::path& file, const Optim
   return model_scene(m, file, &passes, nullptr);
 }
 
+ToCoremlReport convert_to_coreml_with_steps(const Model* jax, Model& onnx, const std::filesystem::path& out,
+                                            const std::filesystem::path& steps, const ToCoremlOptions& options) {
+  check_coreml_name(out);
+  check_steps_name(steps);
+  Picture picture;
+  ToCoremlReport report;
+  const auto mil = trace_to_coreml(jax, onnx, options, report, picture);
+  const std::string scene = scene_with_facts(*mil, picture, {.title = out.filename().string(), .facts = page_facts(*mil)}, out);
+  Stopwatch watch;
+  const Model* source = &onnx;
+  write_converted(*mil, out, {&source, 1});
+  report.write_seconds = watch.lap();
+  write_steps(steps, scene);
+  return report;
+}
+
 std::string conversion_scene(const Model& jax, Model& onnx, const ConvertOptions& options, const LoweringRegistry& registry,
                              const std::string& title) {
   Picture picture;
   trace_conversion(jax, onnx, options, registry, picture);
-  SceneOptions scene{.title = title, .facts = page_facts(onnx)};
-  if (std::vector<double> flops = flops_of(onnx, picture); !flops.empty())
-    scene.measures.emplace_back(has_open_sizes(onnx) ? "FLOPs, open sizes as 1" : "FLOPs", std::move(flops));
-  scene.sources = sources_of(picture, {});
-  return scene_json(picture, scene);
+  return scene_with_facts(onnx, picture, {.title = title, .facts = page_facts(onnx)}, {});
 }
 
 std::string diff_page(const Model& before, const Model& after, const std::string& name_before, const std::string& name_after,

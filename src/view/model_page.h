@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "driver/convert.h"
 #include "driver/optimize.h"
+#include "driver/to_coreml.h"
 #include "view/scene.h"
 
 namespace sardonyx::view {
@@ -32,6 +34,11 @@ std::string steps_scene(Model& m, const std::filesystem::path& file, const Optim
 // The steps from a program of the jax dialect to ONNX, as JSON.
 std::string conversion_scene(const Model& jax, Model& onnx, const ConvertOptions& options, const LoweringRegistry& registry,
                              const std::string& title);
+
+// Converts `onnx` to Core ML, writes the package to `out`, and the steps to `steps` (.sxt). `jax`: the program that `onnx` was
+// lowered from, or null.
+ToCoremlReport convert_to_coreml_with_steps(const Model* jax, Model& onnx, const std::filesystem::path& out,
+                                            const std::filesystem::path& steps, const ToCoremlOptions& options);
 
 // The page of two models, whose types were inferred. Measures of both, or of none, are given.
 std::string diff_page(const Model& before, const Model& after, const std::string& name_before, const std::string& name_after,

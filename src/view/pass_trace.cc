@@ -75,4 +75,27 @@ void trace_conversion(const Model& jax, Model& onnx, const ConvertOptions& optio
   add_step(onnx, is_lowered ? "finished" : "lowered", watch.lap(), to);
 }
 
+std::unique_ptr<Model> trace_to_coreml(const Model* jax, Model& onnx, const ToCoremlOptions& options, ToCoremlReport& report,
+                                       Picture& to) {
+  if (jax != nullptr) to.add(*jax, "traced");
+  to.add(onnx, jax != nullptr ? "lowered to ONNX" : "as it was");
+  const Model* current = &onnx;
+  ChangeLog log;
+  Stopwatch watch;
+  log.on_step = [&](const Model& now, std::string_view pass, const std::vector<ChangeLog::Firing>& firings) {
+    if (&now != current) return;
+    add_step(now, label_of(pass, firings), watch.lap(), to);
+    watch.lap();
+  };
+  ToCoremlOptions watched = options;
+  watched.on_lowered = [&](const Model& mil) {
+    current = &mil;
+    add_step(mil, "lowered to Core ML", watch.lap(), to);
+    watch.lap();
+  };
+  auto mil = to_coreml(onnx, watched, &report);
+  add_step(*mil, "finished", watch.lap(), to);
+  return mil;
+}
+
 }  // namespace sardonyx::view

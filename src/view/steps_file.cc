@@ -46,6 +46,12 @@ bool is_scene(std::string_view text) {
 
 }  // namespace
 
+void check_steps_name(const std::filesystem::path& path) {
+  if (path.extension() == ".sxt") return;
+  throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' does not end in .sxt, the suffix of steps", path.string()),
+              {fmt::format("help: name it '{}.sxt'", path.string())});
+}
+
 void write_steps(const std::filesystem::path& path, const std::string& scene) {
   AtomicFile file(path);
   file.append(fmt::format("{}{} {} {:016x}\n", kMagic, kVersion, scene.size(), hash_of(scene)));

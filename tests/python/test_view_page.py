@@ -361,6 +361,49 @@ def test_steps_of_an_export(browser, tmp_path):
     assert not (tmp_path / "x.onnx").exists() and not (tmp_path / "x.html").exists()
 
 
+def files_in(folder):
+    return {f.relative_to(folder).as_posix(): f.read_bytes() for f in sorted(folder.rglob("*")) if f.is_file()}
+
+
+def test_steps_to_core_ml(browser, net, tmp_path):
+    """From the traced program over ONNX to Core ML; the package is that of a conversion without steps."""
+    jax = pytest.importorskip("jax")
+    import sardonyx as package
+
+    def forward(x, w):
+        return jax.nn.gelu(x @ w)
+
+    inputs, to = [("B", 19), (19, 31)], {"minimum_deployment_target": "iOS16", "compute_precision": "fp32"}
+    for name, more in (("plain", {}), ("traced", {"trace": tmp_path / "new" / "steps.sxt"})):
+        package.to_coreml(forward, inputs, output_path=tmp_path / name / "m.mlpackage", **to, **more)
+    assert files_in(tmp_path / "plain") == files_in(tmp_path / "traced")
+    show(browser, tmp_path / "new" / "steps.sxt", page=tmp_path / "page.html")
+    steps = browser.run("sardonyx.scene.steps.map((s) => s.label)")
+    assert steps[:2] == ["traced", "lowered to ONNX"] and "lowered to Core ML" in steps, steps
+    alive = "[...Array(sardonyx.scene.rows).keys()].filter((r) => sardonyx.scene.isAlive(r)).map((r) => sardonyx.scene.op(r).name)"
+    for step, op in ((0, "dot_general"), (1, "MatMul"), (steps.index("lowered to Core ML"), "matmul")):
+        browser.run(f"sardonyx.setStep({step})")
+        assert op in browser.run(alive), (step, op)
+    browser.run(f"sardonyx.setStep({len(steps) - 1})")
+    counted = package.coreml.load(tmp_path / "plain" / "m.mlpackage").op_counts()
+    assert sorted(browser.run(alive)) == sorted(op for op, n in counted.items() for _ in range(n) if op != "const")
+    # From a file: the same package, and its own steps.
+    for more in ((), ("--trace", tmp_path / "file.sxt")):
+        sardonyx("convert", net, "-o", tmp_path / f"file{len(more)}" / "m.mlpackage", "--quiet", *more)
+    assert files_in(tmp_path / "file0") == files_in(tmp_path / "file2")
+    show(browser, tmp_path / "file.sxt", page=tmp_path / "file.html")
+    steps = browser.run("sardonyx.scene.steps.map((s) => s.label)")
+    assert steps[0] == "as it was" and "lowered to Core ML" in steps and len(steps) > 3, steps
+    for more, message in (
+        (("--trace", tmp_path / "x.html"), "does not end in .sxt"),
+        (("--trace", tmp_path / "x.sxt", "--target", "iOS9"), "iOS9"),
+    ):
+        done = sardonyx("convert", net, "-o", tmp_path / "x.mlpackage", *more, ok=False)
+        assert message in done.stderr and not (tmp_path / "x.mlpackage").exists() and not (tmp_path / "x.sxt").exists()
+    with pytest.raises(package.Error, match="functions are several"):
+        package.coreml.from_onnx(functions={"a": net}, trace=tmp_path / "x.sxt")
+
+
 def test_time_as_color(browser, net, tmp_path):
     pytest.importorskip("onnxruntime")
     import sardonyx as package

@@ -322,16 +322,19 @@ void bind_converted(nb::module_& m) {
           "Writes an .onnx file, and its data file where one is needed. Returns their size.")
       .def(
           "save_coreml",
-          [](Converted& c, const std::string& path, const nb::dict& options) {
+          [](Converted& c, const std::string& path, const nb::dict& options, const Program& program) {
             const ToCoremlOptions o = to_coreml_options(options);
+            const auto trace = nb::cast<std::string>(options["trace"]);
             ToCoremlReport report;
             {
               const Unlocked others_may_run;
-              write_coreml(*to_coreml(*c.model, o, &report), path);
+              report = written_as_coreml(&program.model(), *c.model, path, trace, o);
             }
             return report_dict(report);
           },
-          "Converts the model, which is changed on the way, and writes a Core ML package.");
+          nb::arg("path"), nb::arg("options"), nb::arg("program"),
+          "Converts the model, which is changed on the way, and writes a Core ML package. `program`: what it was lowered "
+          "from.");
 }
 
 }  // namespace
