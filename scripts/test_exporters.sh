@@ -8,19 +8,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 models=build/exporters
-mkdir -p "$models" .venv-exporters
+mkdir -p "$models"
 
-# environment NAME LIST: its Python; fails where the packages cannot be installed.
+# environment NAME LIST SIZE: its Python; fails where the packages cannot be installed.
 environment() {
-  local env=.venv-exporters/$1 stamp
-  stamp=$env/$(sha256sum "$2" | cut -c1-16)
-  [[ -x $env/bin/python ]] || .venv/bin/python -m venv "$env"
-  if [[ ! -e $stamp ]]; then
-    echo "[exporters] installing $2; the first time this downloads about $3" >&2
-    "$env/bin/python" -m pip install -q --disable-pip-version-check -r "$2" >&2 || return 1
-    touch "$stamp"
-  fi
-  echo "$env/bin/python"
+  scripts/setup.sh environment ".venv-exporters/$1" "$2" "$3" >&2 || return 1
+  echo ".venv-exporters/$1/bin/python"
 }
 
 python=${EXPORTERS_PYTHON:-$(environment main tests/exporters/requirements.txt "3 GB")}
