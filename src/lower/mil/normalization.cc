@@ -78,7 +78,6 @@ std::vector<Value*> lower_GroupNormalization(Lowering& ctx) {
   const int64_t groups = ctx.int_attr("num_groups", 1);
   if (ctx.node.op().since_version < 21) ctx.unsupported("group normalization of an opset before 21");
   const std::vector<Dim> rows{dims[0], Dim::of(groups), ctx.dims().product(dims.subspan(1))};
-  if (!rows[2].is_int() && !rows[0].is_int()) ctx.unsupported("group normalization of images of open size and number");
   std::vector<Dim> shape{rows[0], rows[1], rows[2].is_int() ? Dim::of(rows[2].value() / groups) : Dim()};
   Value* y = ctx.reshape(x, shape);
   y = ctx.b.layer_norm(y, {.axes = {2}, .epsilon = ctx.like(x, ctx.float_attr("epsilon", 1e-5))});

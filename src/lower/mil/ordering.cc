@@ -111,12 +111,12 @@ std::vector<Value*> lower_Trilu(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const auto dims = ctx.in_dims(0);
   const bool upper = ctx.int_attr("upper", 1) != 0;
-  int64_t k = 0;
-  if (ctx.has(1)) k = ctx.need_ints(1, {}, "the diagonal").at(0);
+  const auto given = ctx.has(1) ? ctx.ints(1) : std::vector<int64_t>{0};  // null: computed
+  const int64_t k = given ? given->at(0) : 0;
   Value* x = ctx.in(0);
   const Dim rows = dims[dims.size() - 2], columns = dims[dims.size() - 1];
   Value* mask = nullptr;
-  if (rows.is_int() && columns.is_int()) {
+  if (rows.is_int() && columns.is_int() && given) {
     std::vector<uint8_t> kept;
     for (int64_t i = 0; i < rows.value(); ++i) {
       for (int64_t j = 0; j < columns.value(); ++j) kept.push_back(upper ? j >= i + k : j <= i + k);
@@ -127,7 +127,7 @@ std::vector<Value*> lower_Trilu(Lowering& ctx) {
     Value* width = b.squeeze(ctx.size_of(x, dims.size() - 1), {.axes = {0}});
     Value* i = b.expand_dims(b.range_1d(height, 0, 1), {.axes = {1}});
     Value* j = b.range_1d(width, 0, 1);
-    Value* diagonal = b.add(i, k);
+    Value* diagonal = given ? b.add(i, k) : b.add(i, ctx.reshape(ctx.in(1), {}));
     mask = upper ? b.greater_equal(j, diagonal) : b.less_equal(j, diagonal);
   }
   if (x->dtype() == DType::kBool) return {b.logical_and(x, mask)};

@@ -2,7 +2,7 @@
 //
 // Core ML's own ops resize the last two axes in some of ONNX's coordinate modes. All other cases of known sizes are computed exactly,
 // axis by axis: nearest is a gather at constant indices; linear and cubic are products with a constant matrix that has few numbers
-// in each row.
+// in each row. Of sizes that are known at run time, indices and weights are computed then: a gather for each tap.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +18,7 @@ struct Axis {
   double scale = 1;
   bool by_scale = false;      // the scale is given and may differ from out / in
   double start = 0, end = 1;  // the part of the operand that is resized, when cropping
+  int64_t place = -1;         // in the operand of scales or sizes
 };
 
 struct Plan {
@@ -61,6 +62,7 @@ Plan plan_of(Lowering& ctx) {
   const auto in = ctx.in_dims(0), out = ctx.out_dims();
   for (size_t i = 0; i < in.size(); ++i) p.axes.push_back({in[i], out[i], 1, false});
   std::vector<int64_t> axes = ctx.node.attr_ints("axes").value_or(iota(in.size()));
+  for (size_t k = 0; k < axes.size(); ++k) p.axes[from_front(axes[k], in.size())].place = as_int(k);
   const TensorPtr scales = ctx.constant(2);
   if (scales != nullptr && scales->size() > 0) {
     if (static_cast<size_t>(scales->size()) != axes.size())
@@ -70,12 +72,11 @@ Plan plan_of(Lowering& ctx) {
       a.scale = scales->as_double(static_cast<int64_t>(k));
       a.by_scale = true;
     }
-  } else if (ctx.has(2) && scales == nullptr) {
+  } else if (ctx.has(2) && scales == nullptr && !ctx.has(3)) {
     ctx.unsupported("scales that are computed");
   } else {
     for (Axis& a : p.axes) {
-      if (a.in == a.out) continue;
-      if (!a.in.is_int() || !a.out.is_int()) ctx.unsupported("sizes that are computed");
+      if (a.in == a.out || !a.in.is_int() || !a.out.is_int()) continue;
       a.scale = static_cast<double>(a.out.value()) / static_cast<double>(a.in.value());
     }
     if (policy != "stretch") keep_ratio(ctx, p, axes, policy == "not_larger");
@@ -92,6 +93,8 @@ Plan plan_of(Lowering& ctx) {
   }
   return p;
 }
+
+bool is_open(const Axis& a) { return !a.in.is_int() || !a.out.is_int(); }
 
 bool changes(const Axis& a) { return !(a.in == a.out) || a.scale != 1 || a.start != 0 || a.end != 1; }
 
@@ -198,11 +201,112 @@ TensorPtr shares(Lowering& ctx, const Plan& p, const Axis& a, DType d) {
   return Tensor::own(d, {in, out}, std::move(bytes));
 }
 
+// The ratio of small numbers that a scale is meant to be: 1.3 in single precision is 13 / 10.
+std::pair<int64_t, int64_t> ratio_of(Lowering& ctx, double scale) {
+  constexpr int64_t kMost = 1000;
+  constexpr double kEpsilon = 1.2e-7;
+  for (int64_t q = 1; q <= kMost; ++q) {
+    const double p = std::round(scale * static_cast<double>(q));
+    if (p >= 1 && p <= 1e6 && std::fabs(p / static_cast<double>(q) - scale) <= kEpsilon * scale)
+      return {static_cast<int64_t>(p), q};
+  }
+  ctx.unsupported(fmt::format("the scale {}, which is not a ratio of small numbers, on sizes that are open", scale));
+}
+
+// An axis at run time, in integers, which are exact in every precision: sizes, the scale p / q, and the width of the result before it
+// is rounded down to a size, width / per.
+struct Lengths {
+  Value *in, *out, *p, *q, *width, *per;
+};
+
+Lengths lengths(Lowering& ctx, const Plan& plan, size_t axis) {
+  MilBuilder& b = ctx.b;
+  const Axis& a = plan.axes[axis];
+  Value* in = ctx.size_of(ctx.in(0), axis);
+  if (!a.by_scale) {
+    Value* out = b.slice_by_index(ctx.in(3), {a.place}, {a.place + 1});
+    return {.in = in, .out = out, .p = out, .q = in, .width = out, .per = b.i32s(std::vector<int64_t>{1})};
+  }
+  const auto [p, q] = ratio_of(ctx, a.scale);
+  Lengths n{.in = in, .p = b.i32s(std::vector<int64_t>{p}), .q = b.i32s(std::vector<int64_t>{q})};
+  n.width = b.mul(in, n.p);
+  n.per = n.q;
+  n.out = q == 1 ? n.width : b.floor_div(n.width, n.q);
+  return n;
+}
+
+// The coordinates in the operand, as fractions: i32[out], i32[1].
+std::pair<Value*, Value*> sources(Lowering& ctx, const Plan& plan, const Lengths& n) {
+  MilBuilder& b = ctx.b;
+  const auto i = [&](int32_t v) { return b.i32(v); };
+  Value* y = b.range_1d(b.squeeze(n.out, {.axes = {0}}), 0, 1);
+  if (plan.coordinates == "asymmetric") return {b.mul(y, n.q), n.p};
+  // Of one element, the index is 0: any divisor does.
+  if (plan.coordinates == "align_corners")
+    return {b.mul(b.mul(y, b.sub(n.in, i(1))), n.per), b.maximum(b.sub(n.width, n.per), i(1))};
+  Value* half = b.sub(b.mul(b.add(b.mul(y, i(2)), i(1)), n.q), n.p);  // (y + 1/2) q / p - 1/2, times 2 p
+  Value* twice = b.mul(n.p, i(2));
+  if (plan.coordinates == "half_pixel") return {half, twice};
+  if (plan.coordinates == "pytorch_half_pixel") {
+    Value* one = b.cast(b.equal(n.width, n.per), {.dtype = "int32"});  // of one element: -1/2
+    return {b.sub(b.mul(half, b.sub(i(1), one)), b.mul(one, n.p)), twice};
+  }
+  if (plan.coordinates == "half_pixel_symmetric") return {b.add(half, b.sub(b.mul(n.in, n.p), b.mul(n.out, n.q))), twice};
+  ctx.unsupported(fmt::format("the coordinate transformation '{}' on sizes that are open", plan.coordinates));
+}
+
+// The weights of the taps around a coordinate that lies `over` behind the tap before it: two of linear, four of cubic interpolation. The
+// polynomials are factored, which cancels less.
+std::vector<Value*> shares_of(MilBuilder& b, const Plan& p, Value* over) {
+  const auto f = [&](double v) { return b.scalar(DType::kF32, v); };
+  Value* rest = b.sub(f(1), over);
+  if (p.mode == "linear") return {rest, over};
+  const auto near = [&](Value* distance, Value* other) {
+    return b.mul(other, b.sub(b.add(distance, f(1)), b.mul(b.mul(distance, distance), f(p.cubic + 2))));
+  };
+  const auto far = [&](Value* once, Value* twice) { return b.mul(b.mul(b.mul(twice, twice), once), f(p.cubic)); };
+  return {far(over, rest), near(over, rest), near(rest, over), far(rest, over)};
+}
+
+Value* along_open(Lowering& ctx, Value* x, const Plan& p, size_t axis) {
+  MilBuilder& b = ctx.b;
+  if (p.antialias) ctx.unsupported("a filter against aliases on sizes that are open");
+  const auto i = [&](int32_t v) { return b.i32(v); };
+  const Lengths n = lengths(ctx, p, axis);
+  const auto [at, per] = sources(ctx, p, n);
+  Value* last = b.sub(n.in, i(1));
+  const auto taken = [&](Value* place) { return b.gather(x, b.minimum(b.maximum(place, i(0)), last), {.axis = as_int(axis)}); };
+  if (p.mode == "nearest") {
+    if (p.nearest == "floor") return taken(b.floor_div(at, per));
+    if (p.nearest == "ceil") return taken(b.floor_div(b.add(at, b.sub(per, i(1))), per));
+    Value* up = p.nearest == "round_prefer_ceil" ? per : b.sub(per, i(1));
+    return taken(b.floor_div(b.add(b.mul(at, i(2)), up), b.mul(per, i(2))));
+  }
+  Value* low = b.floor_div(at, per);
+  const auto single = [&](Value* v) { return ctx.cast(v, DType::kF32); };
+  Value* over = b.real_div(single(b.sub(at, b.mul(low, per))), single(per));
+  const std::vector<Value*> shares = shares_of(b, p, over);
+  const auto shaped = [&](Value* v) { return ctx.unsqueeze(ctx.cast(v, x->dtype()), iota(p.axes.size() - axis - 1, 1)); };
+  Value *sum = nullptr, *all = nullptr;
+  for (size_t k = 0; k < shares.size(); ++k) {
+    const int32_t off = static_cast<int32_t>(k) - (shares.size() == 4 ? 1 : 0);
+    Value* place = off == 0 ? low : b.add(low, i(off));
+    Value* share = shares[k];
+    if (p.exclude_outside) {
+      Value* within = b.logical_and(b.greater_equal(place, i(0)), b.less_equal(place, last));
+      share = b.mul(share, single(within));
+      all = all == nullptr ? share : b.add(all, share);
+    }
+    Value* piece = b.mul(taken(place), shaped(share));
+    sum = sum == nullptr ? piece : b.add(sum, piece);
+  }
+  return all == nullptr ? sum : b.real_div(sum, shaped(all));
+}
+
 Value* along(Lowering& ctx, Value* x, const Plan& p, size_t axis) {
   MilBuilder& b = ctx.b;
   const Axis& a = p.axes[axis];
-  if (!a.in.is_int() || !a.out.is_int())
-    ctx.unsupported(fmt::format("the mode {} with {} on sizes that are open", p.mode, p.coordinates));
+  if (is_open(a)) return along_open(ctx, x, p, axis);
   if (p.mode == "nearest") {
     std::vector<int32_t> places;
     for (int64_t i = 0; i < a.out.value(); ++i)
@@ -220,7 +324,7 @@ Value* along(Lowering& ctx, Value* x, const Plan& p, size_t axis) {
   return ctx.transpose(y, perm);
 }
 
-// Where cropping reads outside of the operand along any axis, its number stands.
+// Where cropping of known sizes reads outside of the operand along any axis, its number stands.
 Value* with_outside(Lowering& ctx, Value* y, const Plan& p) {
   MilBuilder& b = ctx.b;
   Value* outside = nullptr;

@@ -148,9 +148,44 @@ Value* surrounded(Lowering& ctx, Value* x, const Padding& p, Value* number) {
 
 }  // namespace
 
+namespace {
+
+// Pads floats by numbers that are known at run time. Negative ones cut.
+Value* padded_by_computed(Lowering& ctx, const std::string& mode) {
+  MilBuilder& b = ctx.b;
+  Value* x = ctx.in(0);
+  if (mode != "constant" || !ctx.takes("pad", x->dtype()))
+    ctx.unsupported(fmt::format("padding of {} by mode {} that is computed at run time", to_string(ctx.in_dtype(0)), mode));
+  const size_t rank = ctx.rank(0);
+  std::vector<int64_t> axes = iota(rank);
+  if (ctx.has(3)) axes = ctx.need_ints(3, {}, "the axes");
+  std::vector<Value*> ends(2 * rank, b.i32s(std::vector<int64_t>{0})), befores(rank, ends[0]), afters(rank, ends[0]);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const size_t axis = from_front(axes[i], rank);
+    const int64_t first = as_int(i), second = as_int(i + axes.size());
+    befores[axis] = ends[2 * axis] = b.slice_by_index(ctx.in(1), {first}, {first + 1});
+    afters[axis] = ends[2 * axis + 1] = b.slice_by_index(ctx.in(1), {second}, {second + 1});
+  }
+  Value* pads = ctx.join(ends);
+  if (!ctx.is_never_negative(1)) {
+    const auto cut_by = [&](std::vector<Value*>& by) { return b.maximum(b.sub(b.i32(0), ctx.join(by)), b.i32(0)); };
+    x = b.slice_by_index(x, cut_by(befores), b.sub(ctx.shape_of(x), cut_by(afters)));
+    pads = b.maximum(pads, b.i32(0));
+  }
+  const auto number = ctx.has(2) ? ctx.number(2) : 0.0;
+  if (number) return b.pad(x, pads, {.constant_val = ctx.like(x, *number), .mode = mode});
+  Value* y = b.pad(x, pads, {.constant_val = ctx.like(x, 0), .mode = mode});
+  Value* inside =
+      b.pad(b.fill(ctx.shape_of(x), {.value = ctx.like(x, 1)}), pads, {.constant_val = ctx.like(x, 0), .mode = mode});
+  return b.select(b.not_equal(inside, ctx.like(x, 0)), y, ctx.reshape(ctx.in(2), {}));
+}
+
+}  // namespace
+
 std::vector<Value*> lower_Pad(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const std::string mode = ctx.string_attr("mode", "constant");
+  if (ctx.has(1) && !ctx.ints(1)) return {padded_by_computed(ctx, mode)};
   Padding p = padding_of(ctx);
   Value* x = cut(ctx, ctx.in(0), p);
   if (!p.adds()) return {x};
