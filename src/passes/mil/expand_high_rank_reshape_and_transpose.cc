@@ -3,14 +3,19 @@
 //
 // Axes that p keeps side by side count as one. If fewer than six are left, one reshape and one transpose are
 // enough. Otherwise each step transposes (done, before, axis, behind), of rank 4, by <0,2,1,3>, which moves
-// one axis to the front. The shape of the inner reshape must be known; it and the transpose must have no
-// other user. After coremltools' pass of this name, which needs a constant last shape.
+// one axis to the front. All sizes that are open, such as the batch, must lie in one such group, which is -1 in
+// the shapes. The inner reshape and the transpose must have no other user. After coremltools' pass of this name,
+// which needs known sizes.
 #include <algorithm>
 
 #include "passes/mil/params.h"
 
 namespace sardonyx::mil {
 namespace {
+
+constexpr int64_t kOpen = -1;
+
+int64_t times(int64_t a, int64_t b) { return a == kOpen || b == kOpen ? kOpen : a * b; }
 
 // Axes i and i + 1 of the result that are also neighbours in the operand count as one axis.
 struct Groups {
@@ -24,7 +29,7 @@ Groups grouped(const std::vector<int64_t>& shape, const std::vector<int64_t>& pe
   for (size_t i = 0; i < perm.size(); ++i) {
     const int64_t n = shape[static_cast<size_t>(perm[i])];
     if (i > 0 && perm[i] == perm[i - 1] + 1) {
-      size.back() *= n;
+      size.back() = times(size.back(), n);
     } else {
       first.push_back(perm[i]);
       size.push_back(n);
@@ -50,10 +55,12 @@ Value* step_by_step(Rewriter& b, Value* x, const Groups& g) {
     moved[at] = true;
     int64_t before = 1, behind = 1;
     for (size_t i = 0; i < g.sizes.size(); ++i) {
-      if (!moved[i]) (i < at ? before : behind) *= g.sizes[i];
+      if (moved[i]) continue;
+      int64_t& side = i < at ? before : behind;
+      side = times(side, g.sizes[i]);
     }
     x = b.transpose(b.reshape(x, {done, before, g.sizes[at], behind}), {.perm = {0, 2, 1, 3}});
-    done *= g.sizes[at];
+    done = times(done, g.sizes[at]);
   }
   return x;
 }
@@ -68,15 +75,16 @@ Pass expand_high_rank_reshape_and_transpose() {
       .match = m::reshape(sole(m::transpose(sole(m::reshape(x)).as(wide))).as(transposed)),
       .build = [](Rewriter& b, const Match& found) -> Value* {
         const Type *inner = found.type(wide), *last = found.root().result()->type();
-        if (inner == nullptr || !inner->is_static() || inner->rank() < 6) return nullptr;
+        if (inner == nullptr || !inner->ranked() || inner->rank() < 6) return nullptr;
         if (last == nullptr || !last->ranked() || last->rank() > 5) return nullptr;
         auto perm = param_ints(params(found.node(transposed), b.context()), "perm");
         const auto shape = param_ints(params(found.root(), b.context()), "shape");
         if (!perm || !shape || perm->size() != inner->rank()) return nullptr;
         std::vector<int64_t> sizes;
-        for (Dim d : inner->dims()) sizes.push_back(d.value());
+        for (Dim d : inner->dims()) sizes.push_back(d.is_int() ? d.value() : kOpen);
         for (int64_t& p : *perm) p += p < 0 ? static_cast<int64_t>(sizes.size()) : 0;
         const Groups g = grouped(sizes, *perm);
+        if (std::ranges::count(g.sizes, kOpen) > 1) return nullptr;
         Value* made =
             g.sizes.size() < 6 ? b.transpose(b.reshape(found[x], g.sizes), {.perm = g.perm}) : step_by_step(b, found[x], g);
         return b.reshape(made, *shape);
