@@ -41,6 +41,28 @@ std::set<std::string> size_names(Model& m) {
   return names;
 }
 
+// Forgets the names of sizes that no input has. Exporters' and quantizers' own inference gives one size several such names, and
+// types inferred anew say what they are in terms of the inputs.
+void forget_names_of_inner_sizes(Model& m) {
+  const std::set<std::string> known = size_names(m);
+  const auto without = [&](const Type* t) {
+    if (t == nullptr || !t->is_tensor() || !t->ranked()) return t;
+    std::vector<Dim> dims(t->dims().begin(), t->dims().end());
+    for (Dim& d : dims) {
+      const std::vector<std::string> names = m.dims().symbols(d);
+      if (!std::ranges::all_of(names, [&](const std::string& name) { return known.contains(name); }))
+        d = m.dims().fresh_unknown();
+    }
+    return m.types().with_dims(t, dims);
+  };
+  for (Graph* g : graphs_in(m.graph())) {
+    for (auto& [value, info] : g->value_info) info.declared = without(info.declared);
+    for (Node& n : g->nodes()) {
+      for (Value& v : n.results()) v.set_type(without(v.type()));
+    }
+  }
+}
+
 // The names of sizes in "T <= 512".
 std::vector<std::string> names_in(Model& m, const std::string& relation) {
   const size_t sign = std::min(relation.find_first_of("<>="), relation.size());
@@ -75,6 +97,7 @@ constexpr int kIos18 = 9;  // which has scaled_dot_product_attention, states and
 std::vector<SizesByName> prepare(Model& onnx, const ToCoremlOptions& options, int version) {
   fix_input_shapes(onnx, options.input_shapes);
   state_sizes(onnx, options.sizes);
+  forget_names_of_inner_sizes(onnx);
   auto shapes = enumerate_shapes(onnx, options.enumerated_shapes, version);
   if (onnx.opset_version("").value_or(kLoweredOpset) < kLoweredOpset) run_passes(onnx, conversion_to(onnx, kLoweredOpset));
   PassRequest request{.strict = true};
