@@ -5,7 +5,8 @@
 FOLDER has a folder for each family of models (see kept.py). Asked of each model: what Sardonyx makes of it loads and runs in onnxruntime,
 with its optimizations off and on, with the same results, for all kept sizes; a second run changes no byte; no rival that keeps the results
 leaves fewer nodes, but for the models that exceptions.txt lists; what exporters refuse is what refused.txt lists. The same, without rivals, is
-asked of each model raised to opset 23, where attention and normalizations are operators; newer.txt lists what cannot be. All lists must be exact.
+asked of each model raised to opset 23, where attention and normalizations are operators; newer.txt lists what cannot be. Converted to Core ML in
+single precision, it has the same results on the evaluator; coreml.txt lists what is refused. All lists must be exact.
 What rivals leave is kept in results.json until the model changes.
 """
 
@@ -31,6 +32,7 @@ import onnxruntime
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "bench")]
+import to_coreml  # noqa: E402
 from kept import Feeds, load_feeds  # noqa: E402
 
 RIVALS = ("onnxsim", "onnxslim", "onnxoptimizer", "onnxscript", "onnxruntime")
@@ -167,6 +169,7 @@ class Row:
     rivals: dict[str, dict] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     newer: list[str] = field(default_factory=list)  # faults at opset NEWER
+    coreml: to_coreml.Outcome | None = None
 
     def best(self) -> tuple[int, str] | None:
         return min(((r["nodes"], t) for t, r in self.rivals.items() if "nodes" in r and "error" not in r), default=None)
@@ -244,6 +247,9 @@ def examine(name: str, source: Path, tools: dict[str, Tool], kept: dict) -> Row:
     row.ours, row.faults = optimized(source, target, wanted, feeds, bound)
     if all(i.version < NEWER for i in proto.opset_import if i.domain in ("", "ai.onnx")):
         _, row.newer = optimized(source, target, wanted, feeds, bound, opset=NEWER)
+    row.coreml = to_coreml.converted(source, want, feeds, bound)
+    if row.coreml.kind == "wrong":
+        row.faults.append(f"to Core ML: {row.coreml.reason}")
     if row.ours:
         ask_rivals(row, source, tools, want, feeds, bound or 1e-3, kept)
     return row
@@ -263,13 +269,17 @@ def verdict(rows: list[Row], families: set[str], refused: dict[str, str], whole:
         return {k: v for k, v in listed(HERE / name).items() if k.split("/")[0] in families}
 
     missed = [f"{r.name}: {fault}" for r in rows for fault in r.faults]
-    exceptions, expected, newer = (of_families(f"{name}.txt") for name in ("exceptions", "refused", "newer"))
+    exceptions, expected, newer, coreml = (
+        of_families(f"{name}.txt") for name in ("exceptions", "refused", "newer", "coreml")
+    )
     missed += [f"{r.name}: at opset {NEWER}: {fault}" for r in rows if r.name not in newer for fault in r.newer]
     more = {r.name: r.best() for r in rows if r.ours and r.best() and r.best()[0] < r.ours["nodes"]}
     by_name = {r.name: r for r in rows}
     for name, (nodes, tool) in more.items():
         if name not in exceptions:
             missed.append(f"{name}: {by_name[name].ours['nodes']} nodes, {tool} leaves {nodes}")
+    to_coreml_refused = {r.name: r.coreml.reason for r in rows if r.coreml and r.coreml.kind == "refused"}
+    missed += [f"{k}: not converted to Core ML: {why}" for k, why in to_coreml_refused.items() if coreml.get(k) != why]
     refused = refused | {r.name: r.before["error"] for r in rows if "error" in r.before}
     missed += [f"{name}: not exported, {why}" for name, why in refused.items() if name not in expected]
     if whole:
@@ -278,6 +288,7 @@ def verdict(rows: list[Row], families: set[str], refused: dict[str, str], whole:
             for name in exceptions
             if name not in more
         ]
+        missed += [f"{name}: listed in coreml.txt, but it converts" for name in coreml if name not in to_coreml_refused]
         missed += [f"{r.name}: listed in newer.txt, but it is right" for r in rows if r.name in newer and not r.newer]
         missed += [f"{name}: listed in refused.txt, but it is exported" for name in expected if name not in refused]
     return missed
@@ -294,6 +305,27 @@ def show(rows: list[Row]) -> None:
         else:
             line += f"  {r.before.get('error', '')}"
         print(line)
+
+
+def coreml_lines(rows: list[Row]) -> list[str]:
+    """What converts to Core ML, and why the rest does not."""
+    tried = [r for r in rows if r.coreml]
+    lines = [
+        "",
+        f"Converted to Core ML ({to_coreml.TARGET}, single precision), with onnxruntime's results at every size:",
+        "",
+        "| family | right | refused | wrong |",
+        "|---|--:|--:|--:|",
+    ]
+    for family in sorted({r.name.split("/")[0] for r in tried}):
+        kinds = [r.coreml.kind for r in tried if r.name.startswith(family + "/")]
+        lines.append(f"| {family} | {kinds.count('right')} | {kinds.count('refused')} | {kinds.count('wrong')} |")
+    reasons: dict[str, list[str]] = {}
+    for r in tried:
+        if r.coreml.kind == "refused":
+            reasons.setdefault(r.coreml.reason, []).append(r.name)
+    lines += ["", "What is refused:", ""]
+    return lines + [f"- {why}: {', '.join(f'`{n}`' for n in names)}" for why, names in sorted(reasons.items())]
 
 
 def page(rows: list[Row]) -> str:
@@ -332,6 +364,7 @@ def page(rows: list[Row]) -> str:
     if exceptions:
         lines += ["", "More nodes than the best rival, and why:", ""]
         lines += [f"- `{name}`: {why}" for name, why in exceptions.items()]
+    lines += coreml_lines(rows)
     lines += [
         "",
         "Nodes:",
@@ -355,6 +388,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="+", metavar="TEXT")
     parser.add_argument("--page", type=Path, help="write the table there, in Markdown")
+    parser.add_argument("--write-coreml", action="store_true", help="write coreml.txt anew")
     arguments = parser.parse_args()
     store = arguments.folder / "results.json"
     kept: dict[str, dict] = json.loads(store.read_text()) if store.exists() else {}
@@ -380,6 +414,10 @@ def main() -> int:
     for notes in arguments.folder.glob("*/refused.json"):
         found = {f"{notes.parent.name}/{name}": why for name, why in json.loads(notes.read_text()).items()}
         refused |= {n: w for n, w in found.items() if not arguments.only or any(text in n for text in arguments.only)}
+    if arguments.write_coreml:
+        found = [f"{r.name}: {r.coreml.reason}" for r in rows if r.coreml and r.coreml.kind == "refused"]
+        head = "# Models that are refused on the way to Core ML. FAMILY/MODEL: why. `compare.py --write-coreml` writes it.\n"
+        (HERE / "coreml.txt").write_text(head + "\n".join(found) + "\n")
     show(rows)
     missed = verdict(rows, families, refused, whole=not arguments.only)
     if arguments.page and not arguments.only:

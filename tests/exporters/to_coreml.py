@@ -1,0 +1,126 @@
+"""Convert a kept model to Core ML, and hold what the evaluator computes to onnxruntime's results.
+
+to_coreml.py FOLDER [--only TEXT ...]     prints what is refused, with the reason, and what is wrong
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from kept import Feeds, load_feeds
+
+SINGLE = 1e-4  # of the largest magnitude: what precision `fp32` promises
+TARGET = "iOS18"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    kind: str  # right, refused, wrong
+    reason: str = ""
+    seconds: float = 0.0  # processor time of the conversion
+
+
+def given(x: np.ndarray) -> np.ndarray:
+    """An input as Core ML takes it: rank 1 and more, f32, f16 or i32."""
+    x = np.asarray(x)
+    if x.dtype.kind in "iu":
+        x = x.astype(np.int64).astype(np.int32)
+    elif x.dtype != np.float16:
+        x = x.astype(np.float32)
+    return x.reshape(1) if x.ndim == 0 else x
+
+
+def apart(want: object, got: np.ndarray, bound: float) -> str | None:
+    """Why a result is another one; integers of 64 bits come as 32, f64 as f32."""
+    want = np.asarray(want)
+    if want.shape != got.shape:
+        return f"shape {list(want.shape)} became {list(got.shape)}"
+    if want.dtype.kind in "iub":
+        same = np.array_equal(want.astype(np.int64).astype(np.int32), got.astype(np.int64).astype(np.int32))
+        return None if same else "other elements"
+    a, b = want.astype(np.float64), got.astype(np.float64)
+    finite = np.isfinite(a)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return "other infinities or NaNs"
+    largest, far = np.abs(a[finite]).max(initial=0), np.abs(a[finite] - b[finite]).max(initial=0)
+    return None if far <= bound * largest else f"off by {far / largest if largest else far:.1e}"
+
+
+def refusal(text: str) -> str:
+    """The operators that are refused, or the first line of another error."""
+    found = re.findall(r"^  (\S+) of .*?: (?=[A-Za-z])(.*)$", text, re.MULTILINE)
+    if not found:
+        return text.splitlines()[0]
+    reasons: dict[str, set[str]] = {}
+    for op, why in found:
+        reasons.setdefault(re.sub(r"unk__\d+", "unk", why.rpartition("', ")[2]), set()).add(op)
+    none = "Core ML has no such operator, and there is no lowering for it"
+    return "; ".join(
+        ", ".join(sorted(ops)) + ("" if why.endswith(none) else f" ({why})") for why, ops in sorted(reasons.items())
+    )
+
+
+def converted(source: Path, want: list[list | None], feeds: list[Feeds], bound: float | None) -> Outcome:
+    """`want`: onnxruntime's results for each size, None where it has none; `bound`: as a share of the largest."""
+    import onnx
+    import sardonyx
+    from sardonyx import coreml
+
+    names = [i.name for i in onnx.load(source, load_external_data=False).graph.input]
+
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            program = coreml.from_onnx(str(source), minimum_deployment_target=TARGET, compute_precision="fp32")
+        except sardonyx.Error as error:
+            return Outcome("refused", refusal(str(error)))
+    seconds = time.process_time() - start
+    for size, (results, one) in enumerate(zip(want, feeds, strict=True)):
+        if results is None:
+            continue
+        try:
+            found = program.run([given(one[name]) for name in names if name in one])
+        except sardonyx.Error as error:
+            return Outcome("wrong", f"size {size} does not run: {str(error)[:1000]}")
+        for number, (a, b) in enumerate(zip(results, found.values(), strict=True)):
+            if why := apart(a, np.asarray(b), max(bound or 0, SINGLE)):
+                return Outcome("wrong", f"size {size}, result {number}: {why}")
+    return Outcome("right", "", seconds)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", nargs="+", metavar="TEXT")
+    arguments = parser.parse_args()
+    import onnx
+    from compare import QUANTIZED, is_quantized, run
+
+    counts = {"right": 0, "refused": 0, "wrong": 0}
+    for path in sorted(arguments.folder.glob("*/*.onnx")):
+        name = f"{path.parent.name}/{path.stem}"
+        if arguments.only and not any(text in name for text in arguments.only):
+            continue
+        feeds = load_feeds(path.with_suffix(".npz"))
+        try:
+            want = run(path, feeds, False)
+        except Exception:
+            continue
+        found = converted(path, want, feeds, QUANTIZED if is_quantized(onnx.load(path)) else None)
+        counts[found.kind] += 1
+        if found.kind != "right":
+            print(f"{found.kind}: {name}: {found.reason}", flush=True)
+    print(counts)
+    return 1 if counts["wrong"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
