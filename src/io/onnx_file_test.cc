@@ -306,7 +306,7 @@ TEST(ExternalData, IsFoundOnlyInsideTheFolder) {
   EXPECT_EQ(says(external("inner_link")), "");
   EXPECT_NE(says(external("../data")).find("leaves the model's folder"), std::string::npos);
   EXPECT_NE(says(external("sub/../../data")).find("leaves the model's folder"), std::string::npos);
-  EXPECT_NE(says(external((outside / "secret").c_str())).find("the path is absolute"), std::string::npos);
+  EXPECT_NE(says(external((outside / "secret").string().c_str())).find("the path is absolute"), std::string::npos);
   EXPECT_NE(says(external("link")).find("leads out of the model's folder"), std::string::npos);
   EXPECT_NE(says(external("sub")).find("not a regular file"), std::string::npos);
   EXPECT_NE(says(external("")).find("not a file name"), std::string::npos);
