@@ -116,6 +116,12 @@ def spec_of(package):
     return ct.models.MLModel(str(package), skip_model_load=True).get_spec()
 
 
+def given(x):
+    """An input as Core ML takes it: integers of 32 bits, numbers for bools."""
+    x = np.asarray(x)
+    return x.astype({"i": np.int32, "u": np.int32, "b": np.float32}.get(x.dtype.kind, x.dtype))
+
+
 def check(model, tmp_path, *inputs, target="iOS17", tolerance=4e-6):
     """The package on Sardonyx's evaluator beside the model in onnxruntime, for each set of inputs."""
     path = tmp_path / "out.mlpackage"
@@ -123,7 +129,7 @@ def check(model, tmp_path, *inputs, target="iOS17", tolerance=4e-6):
     spec = check_types(path)
     for one in inputs:
         wanted = run_onnx(model, one)
-        found = program.run({name: np.asarray(x, np.int32) if x.dtype == np.int64 else x for name, x in one.items()})
+        found = program.run({name: given(x) for name, x in one.items()})
         assert list(found) == list(wanted)
         for name, y in wanted.items():
             assert found[name].shape == y.shape

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "lower/mil/lowering.h"
+#include "lower/mil/layers.h"
 
 namespace sardonyx::to_mil {
 
@@ -120,18 +120,15 @@ std::vector<Value*> lower_Selu(Lowering& ctx) {
 
 std::vector<Value*> lower_Softmax(Lowering& ctx) { return {ctx.b.softmax(ctx.in(0), {.axis = as_int(softmax_axis(ctx))})}; }
 
-namespace {
-
-Value* swish(Lowering& ctx, Value* x) {
-  const double alpha = ctx.float_attr("alpha", 1);
+Value* swish(Lowering& ctx, Value* x, double alpha) {
   if (alpha == 1) return ctx.b.silu(x);
   return ctx.b.mul(x, ctx.b.sigmoid(ctx.b.mul(x, ctx.like(x, alpha))));
 }
 
-}  // namespace
-
-std::vector<Value*> lower_SwiGLU(Lowering& ctx) { return {ctx.b.mul(swish(ctx, ctx.in(0)), ctx.in(1))}; }
-std::vector<Value*> lower_Swish(Lowering& ctx) { return {swish(ctx, ctx.in(0))}; }
+std::vector<Value*> lower_SwiGLU(Lowering& ctx) {
+  return {ctx.b.mul(swish(ctx, ctx.in(0), ctx.float_attr("alpha", 1)), ctx.in(1))};
+}
+std::vector<Value*> lower_Swish(Lowering& ctx) { return {swish(ctx, ctx.in(0), ctx.float_attr("alpha", 1))}; }
 
 // Core ML's thresholded_relu also keeps x where x equals alpha.
 std::vector<Value*> lower_ThresholdedRelu(Lowering& ctx) {

@@ -11,25 +11,67 @@
 #include <limits>
 
 #include "lower/mil/counted_loop.h"
+#include "lower/mil/layers.h"
 
 namespace sardonyx::to_mil {
 namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-// [batch, heads, length, size]   =>   [batch, length, heads * size]
+// [batch, length, heads * size]   =>   [batch, length, heads, size]
+Value* by_head(Lowering& ctx, Value* x, int64_t heads) {
+  const auto dims = x->type()->dims();
+  const auto size = heads > 0 ? ctx.dims().divide_exactly(dims[2], Dim::of(heads)) : std::nullopt;
+  if (!size) ctx.unsupported("heads whose size is not known");
+  return ctx.reshape(x, std::vector<Dim>{dims[0], dims[1], Dim::of(heads), *size});
+}
+
+}  // namespace
+
+Value* split_heads(Lowering& ctx, Value* x, int64_t heads) {
+  return ctx.transpose(by_head(ctx, x, heads), std::vector<int64_t>{0, 2, 1, 3});
+}
+
 Value* joined_heads(Lowering& ctx, Value* x) {
   x = ctx.transpose(x, std::vector<int64_t>{0, 2, 1, 3});
   const auto dims = x->type()->dims();
   return ctx.reshape(x, std::vector<Dim>{dims[0], dims[1], ctx.dims().product(dims.subspan(2))});
 }
 
+Value* counted(Lowering& ctx, Value* x, size_t axis) {
+  const Dim n = x->type()->dim(axis);
+  if (!n.is_int()) return ctx.b.range_1d(ctx.b.squeeze(ctx.size_of(x, axis), {.axes = {0}}), 0, 1);
+  return ctx.b.i32s(iota(static_cast<size_t>(n.value())));
+}
+
+Value* attend(Lowering& ctx, Value* q, Value* k, Value* v, double scale, Value* mask) {
+  constexpr int kIos18 = 9;
+  MilBuilder& b = ctx.b;
+  const Dim size = q->type()->dim(3);
+  if (ctx.version() >= kIos18 && size.is_int()) {
+    const double own = 1 / std::sqrt(static_cast<double>(size.value()));
+    if (scale != own) q = b.mul(q, scale / own);
+    if (mask == nullptr) return b.scaled_dot_product_attention(q, k, v);
+    if (mask->type()->rank() == 1) mask = b.expand_dims(mask, {.axes = {0}});
+    return b.scaled_dot_product_attention(q, k, v, {.attn_mask = mask});
+  }
+  Value* scores = b.matmul(b.mul(q, scale), k, {.transpose_x = false, .transpose_y = true});
+  if (mask != nullptr && mask->dtype() == DType::kBool) scores = b.select(mask, scores, ctx.like(scores, kHidden));
+  if (mask != nullptr && mask->dtype() != DType::kBool) scores = b.add(scores, ctx.cast(mask, scores->dtype()));
+  return b.matmul(b.softmax(scores, {.axis = -1}), v, {.transpose_x = false, .transpose_y = false});
+}
+
+namespace {
+
 class Attention {
  public:
   explicit Attention(Lowering& ctx) : ctx_(ctx), b_(ctx.b), flat_(ctx.rank(0) == 3) {
-    q_ = heads(ctx.in(0), "q_num_heads");
-    k_ = heads(ctx.in(1), "kv_num_heads");
-    v_ = heads(ctx.in(2), "kv_num_heads");
+    const auto heads = [&](size_t i, std::string_view attr) {
+      return flat_ ? split_heads(ctx, ctx.in(i), ctx.int_attr(attr, 0)) : ctx.in(i);
+    };
+    q_ = heads(0, "q_num_heads");
+    k_ = heads(1, "kv_num_heads");
+    v_ = heads(2, "kv_num_heads");
     if (!ctx.takes("matmul", q_->dtype())) ctx.unsupported(fmt::format("Core ML's matmul takes no {}", to_string(q_->dtype())));
     const bool cached = ctx.has(4);
     if (cached) {
@@ -60,27 +102,10 @@ class Attention {
  private:
   static Dim dim(const Value* v, size_t axis) { return v->type()->dim(axis); }
 
-  // [batch, length, heads * size]   =>   [batch, heads, length, size]
-  Value* heads(Value* x, std::string_view attr) {
-    if (!flat_) return x;
-    const Dim count = Dim::of(ctx_.int_attr(attr, 0));
-    const auto size = count.is(0) ? std::nullopt : ctx_.dims().divide_exactly(dim(x, 2), count);
-    if (!size) ctx_.unsupported("heads whose size is not known");
-    const std::vector<Dim> shape{dim(x, 0), dim(x, 1), count, *size};
-    return ctx_.transpose(ctx_.reshape(x, shape), std::vector<int64_t>{0, 2, 1, 3});
-  }
-
   // Each head `times` times, for the queries that share it.
   Value* repeated(Value* x, int64_t times) {
     Value* wide = b_.tile(b_.expand_dims(x, {.axes = {2}}), {1, 1, times, 1, 1});
     return ctx_.reshape(wide, std::vector<Dim>{dim(x, 0), Dim::of(dim(x, 1).value() * times), dim(x, 2), dim(x, 3)});
-  }
-
-  // 0, 1, ... up to the size of the axis: i32[n].
-  Value* counted(Value* x, size_t axis) {
-    const Dim n = dim(x, axis);
-    if (!n.is_int()) return b_.range_1d(b_.squeeze(ctx_.size_of(x, axis), {.axes = {0}}), 0, 1);
-    return b_.i32s(iota(static_cast<size_t>(n.value())));
   }
 
   // Lengthens a mask that ends before the last key; these keys are hidden.
@@ -116,10 +141,10 @@ class Attention {
     const bool padded = ctx_.has(6);
     if (!causal && left < 0 && right < 0 && !padded) return;
     Value* lengths = padded ? b_.expand_dims(ctx_.in(6), {.axes = {1, 2, 3}}) : nullptr;  // [batch, 1, 1, 1]
-    Value* keys = counted(k_, 2);
+    Value* keys = counted(ctx_, k_, 2);
     if (padded) see(b_.less(keys, lengths));
     if (causal || left >= 0 || right >= 0) {
-      Value* place = b_.expand_dims(counted(q_, 2), {.axes = {1}});
+      Value* place = b_.expand_dims(counted(ctx_, q_, 2), {.axes = {1}});
       if (padded) {
         Value* first = b_.sub(lengths, b_.squeeze(ctx_.size_of(q_, 2), {.axes = {0}}));
         place = b_.add(place, first);
@@ -167,12 +192,8 @@ class Attention {
   }
 
   Value* fused() {
-    const double own = 1 / std::sqrt(static_cast<double>(dim(q_, 3).value()));
-    Value* q = scale() == own ? q_ : b_.mul(q_, scale() / own);
     Value* mask = seen_ != nullptr ? seen_ : bias_;
-    if (mask == nullptr) return b_.scaled_dot_product_attention(q, k_, v_);
-    if (mask->type()->rank() == 1) mask = b_.expand_dims(mask, {.axes = {0}});
-    Value* y = b_.scaled_dot_product_attention(q, k_, v_, {.attn_mask = mask});
+    Value* y = attend(ctx_, q_, k_, v_, scale(), mask);
     if (!may_be_blind_) return y;
     Value* best =
         b_.reduce_max(seen_ != nullptr ? b_.cast(mask, {.dtype = DType::kI32}) : mask, {.axes = {-1}, .keep_dims = true});
@@ -218,35 +239,13 @@ class Attention {
 
 std::vector<Value*> lower_Attention(Lowering& ctx) { return Attention(ctx).results(); }
 
-// Turns pairs of features by angles: the first rotary_embedding_dim features of each head, in halves or interleaved.
-std::vector<Value*> lower_RotaryEmbedding(Lowering& ctx) {
+Value* rotated(Lowering& ctx, Value* x, Value* cosines, Value* sines, int64_t turned, bool interleaved) {
   MilBuilder& b = ctx.b;
-  Value* x = ctx.in(0);
-  const bool flat = ctx.rank(0) == 3;
-  const auto dims = ctx.in_dims(0);
-  if (flat) {
-    const Dim count = Dim::of(ctx.int_attr("num_heads", 0));
-    const auto size = count.is(0) ? std::nullopt : ctx.dims().divide_exactly(dims[2], count);
-    if (!size) ctx.unsupported("heads whose size is not known");
-    x = ctx.transpose(ctx.reshape(x, std::vector<Dim>{dims[0], dims[1], count, *size}), std::vector<int64_t>{0, 2, 1, 3});
-  }
-  const Dim width = x->type()->dim(3);
-  if (!width.is_int()) ctx.unsupported("heads whose size is not known");
-  int64_t turned = ctx.int_attr("rotary_embedding_dim", 0);
-  if (turned == 0) turned = width.value();
-  const auto angles = [&](size_t i) {
-    Value* v = ctx.in(i);
-    if (ctx.has(3)) v = b.gather(v, ctx.in(3), {.axis = 0});
-    return b.expand_dims(v, {.axes = {1}});
-  };
-  Value* cosines = angles(1);
-  Value* sines = angles(2);
   const auto part = [&](int64_t first, int64_t last, int64_t step) {
     return b.slice_by_index(
         x, {0, 0, 0, first}, {0, 0, 0, last},
         {.begin_mask = {true, true, true, false}, .end_mask = {true, true, true, false}, .stride = {1, 1, 1, step}});
   };
-  const bool interleaved = ctx.int_attr("interleaved", 0) != 0;
   const int64_t half = turned / 2;
   Value* even = interleaved ? part(0, turned, 2) : part(0, half, 1);
   Value* odd = interleaved ? part(1, turned, 2) : part(half, turned, 1);
@@ -260,22 +259,28 @@ std::vector<Value*> lower_RotaryEmbedding(Lowering& ctx) {
     shape[3] = Dim::of(turned);
     pieces = {ctx.reshape(b.stack(pieces, {.axis = 4}), shape)};
   }
-  if (turned < width.value()) pieces.push_back(part(turned, width.value(), 1));
-  Value* y = pieces.size() == 1 ? pieces[0] : b.concat(pieces, {.axis = 3, .interleave = false});
+  if (!x->type()->dim(3).is(turned)) pieces.push_back(part(turned, x->type()->dim(3).value(), 1));
+  return pieces.size() == 1 ? pieces[0] : b.concat(pieces, {.axis = 3, .interleave = false});
+}
+
+std::vector<Value*> lower_RotaryEmbedding(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  const bool flat = ctx.rank(0) == 3;
+  Value* x = flat ? split_heads(ctx, ctx.in(0), ctx.int_attr("num_heads", 0)) : ctx.in(0);
+  const Dim width = x->type()->dim(3);
+  if (!width.is_int()) ctx.unsupported("heads whose size is not known");
+  int64_t turned = ctx.int_attr("rotary_embedding_dim", 0);
+  if (turned == 0) turned = width.value();
+  const auto angles = [&](size_t i) {
+    Value* v = ctx.in(i);
+    if (ctx.has(3)) v = b.gather(v, ctx.in(3), {.axis = 0});
+    return b.expand_dims(v, {.axes = {1}});
+  };
+  Value* cosines = angles(1);
+  Value* sines = angles(2);
+  Value* y = rotated(ctx, x, cosines, sines, turned, ctx.int_attr("interleaved", 0) != 0);
   return {flat ? joined_heads(ctx, y) : y};
 }
-
-namespace {
-
-// [batch, length, heads * size]   =>   [batch, length, heads, size]
-Value* by_head(Lowering& ctx, Value* x, int64_t heads) {
-  const auto dims = x->type()->dims();
-  const auto size = heads > 0 ? ctx.dims().divide_exactly(dims[2], Dim::of(heads)) : std::nullopt;
-  if (!size) ctx.unsupported("heads whose size is not known");
-  return ctx.reshape(x, std::vector<Dim>{dims[0], dims[1], Dim::of(heads), *size});
-}
-
-}  // namespace
 
 // A matrix for each head, S, which each step updates: S = decay * S + k (v - known)'; the result is q S.
 std::vector<Value*> lower_LinearAttention(Lowering& ctx) {

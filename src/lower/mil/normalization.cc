@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "lower/mil/lowering.h"
+#include "lower/mil/layers.h"
 
 namespace sardonyx::to_mil {
 namespace {
@@ -97,28 +97,32 @@ std::vector<Value*> lower_InstanceNormalization(Lowering& ctx) {
   return {scaled(ctx, y, per_channel(ctx, gamma, rank), per_channel(ctx, beta, rank))};
 }
 
-std::vector<Value*> lower_LayerNormalization(Lowering& ctx) {
+Value* layer_norm(Lowering& ctx, Value* x, Value* gamma, Value* beta, size_t first, double epsilon) {
   MilBuilder& b = ctx.b;
-  Value *x = ctx.in(0), *gamma = ctx.in(1), *beta = ctx.in_or_null(2);
-  const size_t rank = ctx.rank(0), first = from_front(ctx.int_attr("axis", -1), rank);
-  const std::vector<int64_t> axes = iota(rank - first, as_int(first));
-  Value* epsilon = ctx.like(x, ctx.float_attr("epsilon", 1e-5));
-  // gamma and beta have the shape of the normalized axes.
-  const auto rows = ctx.in_dims(0).subspan(first);
+  const std::vector<int64_t> axes = iota(x->type()->rank() - first, as_int(first));
+  // Core ML's gamma and beta have the shape of the normalized axes.
+  const auto rows = x->type()->dims().subspan(first);
   const auto fits = [&](Value* v) {
     return is_constant(v) && v->dtype() == x->dtype() &&
            std::ranges::equal(v->type()->dims(), rows, [](Dim p, Dim q) { return p == q; });
   };
-  std::vector<Value*> results(3);
-  if (fits(gamma) && (beta == nullptr || fits(beta))) {
-    results[0] = b.layer_norm(x, {.axes = axes, .beta = beta, .epsilon = epsilon, .gamma = gamma});
-  } else {
-    results[0] = scaled(ctx, b.layer_norm(x, {.axes = axes, .epsilon = epsilon}), gamma, beta);
-  }
+  if (fits(gamma) && (beta == nullptr || fits(beta)))
+    return b.layer_norm(x, {.axes = axes, .beta = beta, .epsilon = ctx.like(x, epsilon), .gamma = gamma});
+  return scaled(ctx, b.layer_norm(x, {.axes = axes, .epsilon = ctx.like(x, epsilon)}), gamma, beta);
+}
+
+std::vector<Value*> lower_LayerNormalization(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value* x = ctx.in(0);
+  const size_t rank = ctx.rank(0), first = from_front(ctx.int_attr("axis", -1), rank);
+  const double epsilon = ctx.float_attr("epsilon", 1e-5);
+  std::vector<Value*> results{layer_norm(ctx, x, ctx.in(1), ctx.in_or_null(2), first, epsilon), nullptr, nullptr};
   if (ctx.is_used(1) || ctx.is_used(2)) {
+    const std::vector<int64_t> axes = iota(rank - first, as_int(first));
     results[1] = b.reduce_mean(x, {.axes = axes, .keep_dims = true});
     Value* centered = b.sub(x, results[1]);
-    results[2] = b.rsqrt(b.reduce_mean(b.mul(centered, centered), {.axes = axes, .keep_dims = true}), {.epsilon = epsilon});
+    Value* variance = b.reduce_mean(b.mul(centered, centered), {.axes = axes, .keep_dims = true});
+    results[2] = b.rsqrt(variance, {.epsilon = ctx.like(x, epsilon)});
   }
   results.resize(ctx.node.num_results());
   return results;
@@ -135,15 +139,22 @@ std::vector<Value*> lower_LpNormalization(Lowering& ctx) {
   return {b.real_div(x, below)};
 }
 
+Value* inverse_rms(Lowering& ctx, Value* x, size_t first, double epsilon) {
+  MilBuilder& b = ctx.b;
+  Value* mean = b.reduce_mean(b.mul(x, x), {.axes = iota(x->type()->rank() - first, as_int(first)), .keep_dims = true});
+  return b.rsqrt(mean, {.epsilon = ctx.like(x, epsilon)});
+}
+
+// onnxruntime's SimplifiedLayerNormalization has the factor as a second result.
 std::vector<Value*> lower_RMSNormalization(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value* x = ctx.in(0);
-  const size_t rank = ctx.rank(0), first = from_front(ctx.int_attr("axis", -1), rank);
-  const std::vector<int64_t> axes = iota(rank - first, as_int(first));
-  Value* mean = b.reduce_mean(b.mul(x, x), {.axes = axes, .keep_dims = true});
-  Value* factor = b.rsqrt(mean, {.epsilon = ctx.like(x, ctx.float_attr("epsilon", 1e-5))});
+  Value* factor = inverse_rms(ctx, x, from_front(ctx.int_attr("axis", -1), ctx.rank(0)), ctx.float_attr("epsilon", 1e-5));
   Value* y = b.mul(x, factor);
-  return {ctx.cast(b.mul(y, ctx.cast(ctx.in(1), y->dtype())), stored(ctx.out_dtype()))};
+  std::vector<Value*> results{ctx.cast(b.mul(y, ctx.cast(ctx.in(1), y->dtype())), stored(ctx.out_dtype()))};
+  if (ctx.is_used(1)) results.push_back(factor);
+  results.resize(ctx.node.num_results());
+  return results;
 }
 
 }  // namespace sardonyx::to_mil

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "lower/mil/layers.h"
 #include "lower/mil/window.h"
 
 namespace sardonyx::to_mil {
@@ -150,22 +151,23 @@ Value* counts(Lowering& ctx, const Pool& p, bool with_padding, DType d) {
 
 }  // namespace
 
-std::vector<Value*> lower_AveragePool(Lowering& ctx) {
+Value* average_pool(Lowering& ctx, Value* x) {
   const Pool p = pool_of(ctx);
-  Value* x = ctx.in(0);
   if (!ctx.takes("avg_pool", x->dtype())) ctx.unsupported(fmt::format("Core ML's avg_pool takes no {}", to_string(x->dtype())));
   const bool with_padding = ctx.int_attr("count_include_pad", 0) != 0;
   if (p.is_dilated() || (with_padding && p.is_longer())) {
     Value* sum = total(ctx, slices(ctx, x, p, 0));
-    return {ctx.b.real_div(sum, counts(ctx, p, with_padding, x->dtype()))};
+    return ctx.b.real_div(sum, counts(ctx, p, with_padding, x->dtype()));
   }
-  return {ctx.b.avg_pool(x, {.ceil_mode = p.ceil,
-                             .exclude_padding_from_average = !with_padding,
-                             .kernel_sizes = p.w.kernel,
-                             .pad = p.w.pads,
-                             .pad_type = p.w.is_padded() ? p.w.pad_type : "valid",
-                             .strides = p.w.strides})};
+  return ctx.b.avg_pool(x, {.ceil_mode = p.ceil,
+                            .exclude_padding_from_average = !with_padding,
+                            .kernel_sizes = p.w.kernel,
+                            .pad = p.w.pads,
+                            .pad_type = p.w.is_padded() ? p.w.pad_type : "valid",
+                            .strides = p.w.strides});
 }
+
+std::vector<Value*> lower_AveragePool(Lowering& ctx) { return {average_pool(ctx, ctx.in(0))}; }
 
 // The p-th root of the sum of p-th powers. Padding adds nothing.
 std::vector<Value*> lower_LpPool(Lowering& ctx) {

@@ -2,23 +2,27 @@
 #include <fmt/format.h>
 
 #include "ir/tensor_transform.h"
-#include "lower/mil/lowering.h"
+#include "lower/mil/layers.h"
 
 namespace sardonyx::to_mil {
 
 // Vectors become matrices; a reshape removes the axis again.
-std::vector<Value*> lower_MatMul(Lowering& ctx) {
-  Value *x = ctx.in(0), *y = ctx.in(1);
-  const bool row = ctx.rank(0) == 1, column = ctx.rank(1) == 1;
+Value* product(Lowering& ctx, Value* x, Value* y, bool transpose_x, bool transpose_y) {
   if (!ctx.takes("matmul", x->dtype())) ctx.unsupported(fmt::format("Core ML's matmul takes no {}", to_string(x->dtype())));
+  const bool row = x->type()->rank() == 1, column = y->type()->rank() == 1;
   if (row) x = ctx.unsqueeze(x, std::vector<int64_t>{0});
   if (column) y = ctx.unsqueeze(y, std::vector<int64_t>{1});
-  Value* z = ctx.b.matmul(x, y, {.transpose_x = false, .transpose_y = false});
+  Value* z = ctx.b.matmul(x, y, {.transpose_x = transpose_x && !row, .transpose_y = transpose_y && !column});
   const auto rank = as_int(z->type()->rank());
   std::vector<int64_t> gone;
   if (row) gone.push_back(rank - 2);
   if (column) gone.push_back(rank - 1);
-  return {ctx.squeeze(z, gone)};
+  return ctx.squeeze(z, gone);
+}
+
+std::vector<Value*> lower_MatMul(Lowering& ctx) {
+  ctx.in_type(0), ctx.in_type(1);  // refuse what has no known rank
+  return {product(ctx, ctx.in(0), ctx.in(1))};
 }
 
 namespace {

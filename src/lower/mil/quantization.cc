@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "ir/tensor_transform.h"
+#include "lower/mil/layers.h"
 #include "lower/mil/window.h"
 
 namespace sardonyx::to_mil {
@@ -18,13 +19,15 @@ constexpr int kIos16 = 7, kIos17 = 8, kIos18 = 9;
 
 bool is_byte(DType d) { return d == DType::kU8 || d == DType::kI8; }
 
-// A scale or zero point, shaped to broadcast to x: a scalar, one number for each index of the axis, or one for each block along it.
-Value* along(Lowering& ctx, Value* v, size_t axis, size_t rank) {
+// A scale or zero point, shaped to broadcast to numbers of type x: a scalar, one number for each index of the axis, or one for each block
+// along it.
+Value* along(Lowering& ctx, Value* v, const Type* x, size_t axis) {
+  const size_t rank = x->rank();
   const size_t own = v->type()->rank();
   if (own == 0) return v;
   if (own == 1 && v->type()->dim(0).is(1)) return ctx.reshape(v, {});
   if (own == 1) return ctx.unsqueeze(v, iota(rank - axis - 1, 1));
-  const Dim blocks = v->type()->dim(axis), whole = ctx.in_dims(0)[axis];
+  const Dim blocks = v->type()->dim(axis), whole = x->dim(axis);
   if (blocks == whole) return v;
   constexpr size_t kMostAxes = 5;
   if (!blocks.is_int() || !whole.is_int() || blocks.is(0) || own + 1 > kMostAxes)
@@ -42,39 +45,40 @@ Value* along(Lowering& ctx, Value* v, size_t axis, size_t rank) {
   return ctx.b.slice_by_index(wide, std::vector<int64_t>(own), end, {.end_mask = all});
 }
 
+// Where the numbers of type x have their scales and zero points: operands of the node.
 struct Quantized {
+  size_t scale = 0, zero = 0;
   size_t axis = 0;
   bool per_axis = false, blocks = false;
-  bool has_zero = false;
 };
 
-Quantized look(Lowering& ctx) {
-  Quantized q;
-  const size_t rank = ctx.rank(0), scales = ctx.rank(1);
-  q.per_axis = scales == 1 && rank > 0 && !ctx.in_dims(1)[0].is(1);  // one number is for all elements, whatever the axis
+Quantized look(Lowering& ctx, const Type* x, size_t scale, size_t zero, int64_t axis) {
+  Quantized q{.scale = scale, .zero = zero};
+  const size_t rank = x->rank(), scales = ctx.rank(scale);
+  q.per_axis = scales == 1 && rank > 0 && !ctx.in_dims(scale)[0].is(1);  // one number is for all elements, whatever the axis
   q.blocks = scales > 1;
-  if (q.per_axis || q.blocks) q.axis = from_front(ctx.int_attr("axis", 1), rank);
+  if (q.per_axis || q.blocks) q.axis = from_front(axis, rank);
   if (q.axis > 0 && q.axis >= rank) ctx.unsupported(fmt::format("axis {} of quantized numbers of rank {}", q.axis, rank));
-  q.has_zero = ctx.has(2);
   return q;
 }
 
 // The constant zero point in the quantized type; null if it is absent or all zeros.
-TensorPtr zero_point(Lowering& ctx) {
-  const TensorPtr zero = ctx.constant(2);
-  return ctx.number(2) == 0.0 ? nullptr : zero;
+TensorPtr zero_point(Lowering& ctx, const Quantized& q) {
+  const TensorPtr zero = ctx.constant(q.zero);
+  return ctx.number(q.zero) == 0.0 ? nullptr : zero;
 }
+
+bool has_constant_zero(Lowering& ctx, const Quantized& q) { return !ctx.has(q.zero) || ctx.constant(q.zero) != nullptr; }
 
 TensorPtr one_number(const TensorPtr& t) { return t != nullptr && t->rank() == 1 && t->size() == 1 ? t->reshaped({}) : t; }
 
 // (x - zero) * scale, computed when the model is written.
-TensorPtr dequantized(Lowering& ctx, const Quantized& q) {
-  const TensorPtr x = ctx.constant(0), scale = ctx.constant(1), zero = ctx.constant(2);
+TensorPtr computed(Lowering& ctx, const TensorPtr& x, const Quantized& q, DType to) {
+  const TensorPtr scale = ctx.constant(q.scale), zero = ctx.constant(q.zero);
   const auto shape = std::vector<int64_t>(x->shape().begin(), x->shape().end());
   int64_t inner = 1;
   for (size_t i = q.axis + 1; i < shape.size(); ++i) inner *= shape[i];
   const int64_t n = q.per_axis && !shape.empty() ? shape[q.axis] : 1;
-  const DType to = stored(ctx.out_dtype());
   return Tensor::defer(to, shape, [=, per_axis = q.per_axis](int64_t first, std::span<std::byte> out) {
     const auto width = static_cast<size_t>(bit_width(to)) / 8;
     for (size_t i = 0; i < out.size() / width; ++i) {
@@ -87,10 +91,10 @@ TensorPtr dequantized(Lowering& ctx, const Quantized& q) {
 }
 
 // Constants that stay quantized in the package.
-Value* constexpr_of(Lowering& ctx, const Quantized& q) {
-  const TensorPtr x = ctx.constant(0), scale = ctx.in(1)->constant();
-  if (scale == nullptr || (ctx.has(2) && ctx.constant(2) == nullptr)) return nullptr;
-  const TensorPtr zero = ctx.constant(2);
+Value* constexpr_of(Lowering& ctx, const TensorPtr& x, const Quantized& q) {
+  const TensorPtr scale = ctx.in(q.scale)->constant();
+  if (scale == nullptr || !has_constant_zero(ctx, q)) return nullptr;
+  const TensorPtr zero = ctx.constant(q.zero);
   const bool bytes = is_byte(x->dtype()), halves = x->dtype() == DType::kI4 || x->dtype() == DType::kU4;
   if (bytes && !q.blocks && ctx.version() >= kIos16 && x->rank() > 0) {
     const TensorPtr none = Tensor::full(x->dtype(), {}, 0);
@@ -116,53 +120,59 @@ std::pair<double, double> range_of(DType d) {
 
 }  // namespace
 
-std::vector<Value*> lower_DequantizeLinear(Lowering& ctx) {
+Value* dequantized(Lowering& ctx, size_t x, DType to, int64_t axis) {
   MilBuilder& b = ctx.b;
-  const Quantized q = look(ctx);
-  const TensorPtr known = ctx.constant(0);
-  if (stored(ctx.in_dtype(0)) != DType::kI32)
-    ctx.unsupported(fmt::format("quantized numbers of {}", to_string(ctx.in_dtype(0))));
-  if (known != nullptr) {
-    if (Value* v = constexpr_of(ctx, q)) return {v};
-    if (!q.blocks && ctx.constant(1) != nullptr && (!ctx.has(2) || ctx.constant(2) != nullptr))
-      return {b.constant(dequantized(ctx, q))};
+  const Quantized q = look(ctx, ctx.in_type(x), x + 1, x + 2, axis);
+  if (stored(ctx.in_dtype(x)) != DType::kI32)
+    ctx.unsupported(fmt::format("quantized numbers of {}", to_string(ctx.in_dtype(x))));
+  if (const TensorPtr known = ctx.constant(x)) {
+    if (Value* v = constexpr_of(ctx, known, q)) return v;
+    if (!q.blocks && ctx.constant(q.scale) != nullptr && has_constant_zero(ctx, q))
+      return b.constant(computed(ctx, known, q, to));
   }
-  const TensorPtr scale = ctx.in(1)->constant();
-  if (!q.blocks && is_byte(ctx.in_dtype(0)) && ctx.version() >= kIos17 && scale != nullptr &&
-      (!ctx.has(2) || ctx.constant(2) != nullptr)) {
-    Value* x = b.cast(ctx.in(0), {.dtype = ctx.in_dtype(0)});
-    const TensorPtr zero = one_number(zero_point(ctx));
+  const TensorPtr scale = ctx.in(q.scale)->constant();
+  if (!q.blocks && is_byte(ctx.in_dtype(x)) && ctx.version() >= kIos17 && scale != nullptr && has_constant_zero(ctx, q)) {
+    const TensorPtr zero = one_number(zero_point(ctx, q));
     mil_params::dequantize p{.scale = one_number(scale)};
     if (q.per_axis && scale->size() != 1) p.axis = as_int(q.axis);
     if (zero != nullptr) p.zero_point = zero;
-    return {b.dequantize(x, p)};
+    return b.dequantize(b.cast(ctx.in(x), {.dtype = ctx.in_dtype(x)}), p);
   }
-  Value* x = ctx.in(0);
-  if (ctx.has(2)) x = b.sub(x, along(ctx, ctx.in(2), q.axis, ctx.rank(0)));
-  Value* factor = along(ctx, ctx.in(1), q.axis, ctx.rank(0));
-  return {b.mul(ctx.cast(x, factor->dtype()), factor)};
+  Value* v = ctx.in(x);
+  if (ctx.has(q.zero)) v = b.sub(v, along(ctx, ctx.in(q.zero), ctx.in_type(x), q.axis));
+  Value* factor = along(ctx, ctx.in(q.scale), ctx.in_type(x), q.axis);
+  return b.mul(ctx.cast(v, factor->dtype()), factor);
+}
+
+std::vector<Value*> lower_DequantizeLinear(Lowering& ctx) {
+  return {dequantized(ctx, 0, stored(ctx.out_dtype()), ctx.int_attr("axis", 1))};
+}
+
+Value* quantized(Lowering& ctx, Value* y, size_t scale_at, size_t zero_at, int64_t axis) {
+  MilBuilder& b = ctx.b;
+  const Quantized q = look(ctx, y->type(), scale_at, zero_at, axis);
+  const DType to = ctx.out_dtype();
+  if (!is_integer(to)) ctx.unsupported(fmt::format("quantization to {}", to_string(to)));
+  const TensorPtr scale = ctx.in(q.scale)->constant();
+  if (!q.blocks && is_byte(to) && ctx.version() >= kIos17 && scale != nullptr && has_constant_zero(ctx, q)) {
+    mil_params::quantize p{.output_dtype = to, .scale = one_number(scale)};
+    const TensorPtr zero = one_number(zero_point(ctx, q));
+    if (q.per_axis && scale->size() != 1) p.axis = as_int(q.axis);
+    if (zero != nullptr) p.zero_point = zero;
+    return ctx.cast(b.quantize(y, p), DType::kI32);
+  }
+  const auto [low, high] = range_of(to);
+  const Type* type = y->type();
+  y = b.round(b.real_div(y, along(ctx, ctx.in(q.scale), type, q.axis)));
+  if (ctx.has(q.zero)) y = b.add(y, ctx.cast(along(ctx, ctx.in(q.zero), type, q.axis), y->dtype()));
+  return ctx.cast(b.clip(y, {.alpha = ctx.like(y, low), .beta = ctx.like(y, high)}), DType::kI32);
 }
 
 std::vector<Value*> lower_QuantizeLinear(Lowering& ctx) {
-  MilBuilder& b = ctx.b;
-  const Quantized q = look(ctx);
-  const DType to = ctx.out_dtype();
-  if (!is_integer(to)) ctx.unsupported(fmt::format("quantization to {}", to_string(to)));
+  ctx.in_type(0);  // refuse what has no known rank
   Value* x = ctx.in(0);
   if (x->dtype() == DType::kI32) x = ctx.cast(x, ctx.in(1)->dtype());
-  const TensorPtr scale = ctx.in(1)->constant();
-  if (!q.blocks && is_byte(to) && ctx.version() >= kIos17 && scale != nullptr && (!ctx.has(2) || ctx.constant(2) != nullptr)) {
-    mil_params::quantize p{.output_dtype = to, .scale = one_number(scale)};
-    const TensorPtr zero = one_number(zero_point(ctx));
-    if (q.per_axis && scale->size() != 1) p.axis = as_int(q.axis);
-    if (zero != nullptr) p.zero_point = zero;
-    return {ctx.cast(b.quantize(x, p), DType::kI32)};
-  }
-  const auto [low, high] = range_of(to);
-  Value* y = b.round(b.real_div(x, along(ctx, ctx.in(1), q.axis, ctx.rank(0))));
-  if (ctx.has(2)) y = b.add(y, ctx.cast(along(ctx, ctx.in(2), q.axis, ctx.rank(0)), y->dtype()));
-  y = b.clip(y, {.alpha = ctx.like(y, low), .beta = ctx.like(y, high)});
-  return {ctx.cast(y, DType::kI32)};
+  return {quantized(ctx, x, 1, 2, ctx.int_attr("axis", 1))};
 }
 
 // The range of x, extended to include 0, gives scale and zero point.
