@@ -176,7 +176,13 @@ class Row:
 
 
 def is_quantized(model: onnx.ModelProto) -> bool:
-    return any("Quantize" in n.op_type or "QLinear" in n.op_type or "Integer" in n.op_type for n in model.graph.node)
+    """Whether onnxruntime computes a part of it in integers: with accuracy_level 4, MatMulNBits rounds its operand to 8 bits, too."""
+
+    def in_integers(n: onnx.NodeProto) -> bool:
+        by_level = any(a.name == "accuracy_level" and a.i == 4 for a in n.attribute)
+        return by_level or "Quantize" in n.op_type or "QLinear" in n.op_type or "Integer" in n.op_type
+
+    return any(map(in_integers, model.graph.node))
 
 
 def ask_rivals(

@@ -18,6 +18,8 @@ from kept import Feeds, load_feeds
 
 SINGLE = 1e-4  # of the largest magnitude: what precision `fp32` promises
 TARGET = "iOS18"
+# QLinearSoftmax of rows of one element gives 0 in onnxruntime 1.31, and the largest number from 1.32 on. (Model, size)
+WRONG_IN_ONNXRUNTIME = {("runtime/encoder.qoperator", 2)}
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def converted(source: Path, want: list[list | None], feeds: list[Feeds], bound: 
             return Outcome("refused", refusal(str(error)))
     seconds = time.process_time() - start
     for size, (results, one) in enumerate(zip(want, feeds, strict=True)):
-        if results is None:
+        if results is None or (f"{source.parent.name}/{source.stem}", size) in WRONG_IN_ONNXRUNTIME:
             continue
         try:
             found = program.run([given(one[name]) for name in names if name in one])

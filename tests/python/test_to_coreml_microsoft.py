@@ -46,6 +46,8 @@ def model_of(op, attributes, operands, results=(0,), domain="com.microsoft"):
         dtypes[0] = TensorProto.UINT8
     if op == "QuantizeLinear":
         dtypes[0] = TensorProto.UINT16
+    if op.endswith("Integer"):
+        dtypes[0] = TensorProto.INT32
     if op == "EmbedLayerNormalization":
         dtypes[1] = TensorProto.INT32
     outputs = [helper.make_tensor_value_info(f"y{i}", dtypes[i], None) for i in results]
@@ -251,3 +253,42 @@ def test_packed_weights_stay_packed(bits):
     model = model_of("MatMulNBits", attributes, ["f32[B,32]", weights, f(7, 2)])
     program = coreml.from_onnx(model, minimum_deployment_target="iOS18", compute_precision="fp32")
     assert program.op_counts()["constexpr_blockwise_shift_scale"] == 1
+
+
+# 300 places: products of bytes could exceed the 2^24 that single precision holds, but not those of small weights.
+SMALL = RNG.integers(128, 132, (300, 7)).astype(np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("op", "operands"),
+    [
+        ("MatMulInteger", ["u8[B,300]", SMALL, np.array(3, np.uint8), np.array(130, np.uint8)]),
+        ("ConvInteger", ["u8[B,300,5]", SMALL.T.reshape(7, 300, 1), np.array(3, np.uint8), np.array(130, np.uint8)]),
+    ],
+)
+def test_integer_products_of_many_places(op, operands, tmp_path):
+    model = model_of(op, {}, operands, domain="")
+    check(model, tmp_path, feeds_of(operands, 0), feeds_of(operands, 1), tolerance=0)
+    operands = [operands[0], np.full_like(operands[1], 255)]
+    with pytest.raises(sardonyx.Error, match="single precision does not hold"):
+        coreml.from_onnx(model_of(op, {}, operands, domain=""))
+
+
+QUANTIZED = {
+    "QLinearMatMul by columns": (
+        "QLinearMatMul", {}, ["u8[B,T,300]", *A, u8(300, 7), np.abs(f(7)), u8(7), *q(7.7, 126)],
+    ),
+    "QLinearMatMul of many places": ("QLinearMatMul", {}, ["u8[B,T,S]", *A, "u8[B,S,3]", *W, *q(0.5, 126)]),
+    "QLinearConv": (
+        "QLinearConv", {"strides": [2, 1], "pads": [1, 0, 1, 1]},
+        ["u8[B,3,11,7]", *A, u8(5, 3, 3, 2), np.abs(f(5)), u8(5), *q(13, 126), RNG.integers(-999, 999, 5, np.int32)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["iOS15", "iOS18"])
+@pytest.mark.parametrize("case", QUANTIZED)
+def test_quantized_products(case, target, tmp_path):
+    op, attributes, operands = QUANTIZED[case]
+    model = model_of(op, attributes, operands, domain="")
+    check(model, tmp_path, feeds_of(operands, 0), feeds_of(operands, 1), target=target)

@@ -3,10 +3,14 @@
 //   DequantizeLinear(constant, scale, zero)   =>   constexpr_affine_dequantize (iOS 16), constexpr_blockwise_shift_scale (iOS 18)
 //   DequantizeLinear(x, scale, zero)          =>   dequantize (iOS 17), else (x - zero) * scale
 //   QuantizeLinear(x, scale, zero)            =>   quantize (iOS 17), else clip(round(x / scale) + zero)
+//
+// QLinearMatMul and QLinearConv are float ops between these. MatMulInteger and ConvInteger have exact integers as results: they are refused
+// where single precision might not hold a sum.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "ir/tensor_transform.h"
 #include "lower/mil/layers.h"
@@ -125,13 +129,15 @@ Value* dequantized(Lowering& ctx, size_t x, DType to, int64_t axis) {
   const Quantized q = look(ctx, ctx.in_type(x), x + 1, x + 2, axis);
   if (stored(ctx.in_dtype(x)) != DType::kI32)
     ctx.unsupported(fmt::format("quantized numbers of {}", to_string(ctx.in_dtype(x))));
+  const bool same = ctx.in(q.scale)->dtype() == to;
   if (const TensorPtr known = ctx.constant(x)) {
-    if (Value* v = constexpr_of(ctx, known, q)) return v;
+    if (Value* v = same ? constexpr_of(ctx, known, q) : nullptr) return v;
     if (!q.blocks && ctx.constant(q.scale) != nullptr && has_constant_zero(ctx, q))
       return b.constant(computed(ctx, known, q, to));
   }
   const TensorPtr scale = ctx.in(q.scale)->constant();
-  if (!q.blocks && is_byte(ctx.in_dtype(x)) && ctx.version() >= kIos17 && scale != nullptr && has_constant_zero(ctx, q)) {
+  if (same && !q.blocks && is_byte(ctx.in_dtype(x)) && ctx.version() >= kIos17 && scale != nullptr &&
+      has_constant_zero(ctx, q)) {
     const TensorPtr zero = one_number(zero_point(ctx, q));
     mil_params::dequantize p{.scale = one_number(scale)};
     if (q.per_axis && scale->size() != 1) p.axis = as_int(q.axis);
@@ -140,12 +146,12 @@ Value* dequantized(Lowering& ctx, size_t x, DType to, int64_t axis) {
   }
   Value* v = ctx.in(x);
   if (ctx.has(q.zero)) v = b.sub(v, along(ctx, ctx.in(q.zero), ctx.in_type(x), q.axis));
-  Value* factor = along(ctx, ctx.in(q.scale), ctx.in_type(x), q.axis);
-  return b.mul(ctx.cast(v, factor->dtype()), factor);
+  Value* factor = ctx.cast(along(ctx, ctx.in(q.scale), ctx.in_type(x), q.axis), to);
+  return b.mul(ctx.cast(v, to), factor);
 }
 
 std::vector<Value*> lower_DequantizeLinear(Lowering& ctx) {
-  return {dequantized(ctx, 0, stored(ctx.out_dtype()), ctx.int_attr("axis", 1))};
+  return {ctx.cast(dequantized(ctx, 0, ctx.in(1)->dtype(), ctx.int_attr("axis", 1)), stored(ctx.out_dtype()))};
 }
 
 Value* quantized(Lowering& ctx, Value* y, size_t scale_at, size_t zero_at, int64_t axis) {
@@ -154,7 +160,8 @@ Value* quantized(Lowering& ctx, Value* y, size_t scale_at, size_t zero_at, int64
   const DType to = ctx.out_dtype();
   if (!is_integer(to)) ctx.unsupported(fmt::format("quantization to {}", to_string(to)));
   const TensorPtr scale = ctx.in(q.scale)->constant();
-  if (!q.blocks && is_byte(to) && ctx.version() >= kIos17 && scale != nullptr && has_constant_zero(ctx, q)) {
+  const bool same = ctx.in(q.scale)->dtype() == y->dtype();
+  if (same && !q.blocks && is_byte(to) && ctx.version() >= kIos17 && scale != nullptr && has_constant_zero(ctx, q)) {
     mil_params::quantize p{.output_dtype = to, .scale = one_number(scale)};
     const TensorPtr zero = one_number(zero_point(ctx, q));
     if (q.per_axis && scale->size() != 1) p.axis = as_int(q.axis);
@@ -163,7 +170,7 @@ Value* quantized(Lowering& ctx, Value* y, size_t scale_at, size_t zero_at, int64
   }
   const auto [low, high] = range_of(to);
   const Type* type = y->type();
-  y = b.round(b.real_div(y, along(ctx, ctx.in(q.scale), type, q.axis)));
+  y = b.round(b.real_div(y, ctx.cast(along(ctx, ctx.in(q.scale), type, q.axis), y->dtype())));
   if (ctx.has(q.zero)) y = b.add(y, ctx.cast(along(ctx, ctx.in(q.zero), type, q.axis), y->dtype()));
   return ctx.cast(b.clip(y, {.alpha = ctx.like(y, low), .beta = ctx.like(y, high)}), DType::kI32);
 }
@@ -208,18 +215,31 @@ Value* centered(Lowering& ctx, size_t x, size_t zero, bool rows) {
   return ctx.cast(v, DType::kF32);
 }
 
-void check_sum(Lowering& ctx, Dim places) {
-  if (places.is_int() && places.value() <= kExact) return;
-  ctx.unsupported(
-      fmt::format("integers multiplied over more than {} places, whose sums single precision does not hold", kExact));
+// The largest sum of the sizes of the numbers, less their zero points, that one result of a product (by columns) or of a convolution (by
+// the first axis) takes together. Unknown for a computed operand.
+std::optional<double> largest_sum(Lowering& ctx, size_t w, size_t w_zero, bool columns) {
+  const TensorPtr t = ctx.constant(w), zero = ctx.constant(w_zero);
+  if (t == nullptr || t->is_promise() || t->rank() < 2 || t->size() == 0 || (ctx.has(w_zero) && zero == nullptr))
+    return std::nullopt;
+  if (columns && t->rank() != 2) return std::nullopt;
+  const int64_t results = columns ? t->shape().back() : t->shape()[0], each = t->size() / results;
+  std::vector<std::byte> scratch;
+  const std::span<const std::byte> bytes = t->bytes(scratch);
+  std::vector<double> sums(static_cast<size_t>(results));
+  for (int64_t i = 0; i < t->size(); ++i) {
+    const int64_t at = columns ? i % results : i / each;
+    const double off = zero != nullptr ? zero->as_double(zero->size() == 1 ? 0 : at) : 0;
+    sums[static_cast<size_t>(at)] += std::abs(decode_element(t->dtype(), bytes.data(), i) - off);
+  }
+  return std::ranges::max(sums);
 }
 
-Value* product(Lowering& ctx, size_t x, size_t x_zero, size_t y, size_t y_zero) {
-  const auto dims = ctx.in_dims(x);
-  check_sum(ctx, dims.empty() ? Dim::of(1) : dims.back());
-  Value* first = centered(ctx, x, x_zero, true);
-  Value* second = centered(ctx, y, y_zero, false);
-  return ctx.b.matmul(first, second, {.transpose_x = false, .transpose_y = false});
+void check_sum(Lowering& ctx, Dim places, size_t w, size_t w_zero, bool columns) {
+  constexpr double kMost = 1 << 24, kByte = 255;
+  if (places.is_int() && places.value() <= kExact) return;
+  if (const auto sum = largest_sum(ctx, w, w_zero, columns); sum && *sum * kByte <= kMost) return;
+  ctx.unsupported(
+      fmt::format("integers multiplied over more than {} places, whose sums single precision does not hold", kExact));
 }
 
 // A vector as [n, 1, 1]; anything else as it is.
@@ -227,61 +247,58 @@ Value* by_channel(Lowering& ctx, Value* v, size_t axes) {
   return v->type()->rank() == 1 && !v->type()->dim(0).is(1) ? ctx.unsqueeze(v, iota(axes, 1)) : v;
 }
 
-// The convolution of operands x and w, less their zero points. w may have one for each channel of the result.
-Value* convolution(Lowering& ctx, size_t x, size_t x_zero, size_t w, size_t w_zero) {
-  MilBuilder& b = ctx.b;
-  const auto dims = ctx.in_dims(w);
+Value* convolution(Lowering& ctx, Value* x, Value* w) {
   std::vector<int64_t> kernel;
-  for (Dim d : dims.subspan(2)) {
+  for (Dim d : w->type()->dims().subspan(2)) {
     if (!d.is_int()) ctx.unsupported("a kernel of open size");
     kernel.push_back(d.value());
   }
-  check_sum(ctx, ctx.dims().product(dims.subspan(1)));
   const Window window = window_of(ctx, kernel);
-  Value* weight = ctx.in(w);
-  if (ctx.has(w_zero)) weight = b.sub(weight, by_channel(ctx, ctx.in(w_zero), kernel.size() + 1));
-  weight = ctx.cast(weight, DType::kF32);
-  return b.conv(centered(ctx, x, x_zero, false), weight,
-                {.dilations = window.dilations,
-                 .groups = ctx.int_attr("group", 1),
-                 .pad = window.pads,
-                 .pad_type = window.is_padded() ? window.pad_type : "valid",
-                 .strides = window.strides});
-}
-
-// Rounds y * factor to the element type of the result, with the zero point of operand `zero`.
-Value* requantized(Lowering& ctx, Value* y, Value* factor, size_t zero) {
-  MilBuilder& b = ctx.b;
-  const auto [low, high] = range_of(ctx.out_dtype());
-  y = b.round(b.mul(y, ctx.cast(factor, DType::kF32)));
-  y = b.add(y, ctx.cast(ctx.in(zero), DType::kF32));
-  return ctx.cast(b.clip(y, {.alpha = ctx.like(y, low), .beta = ctx.like(y, high)}), DType::kI32);
+  return ctx.b.conv(x, w,
+                    {.dilations = window.dilations,
+                     .groups = ctx.int_attr("group", 1),
+                     .pad = window.pads,
+                     .pad_type = window.is_padded() ? window.pad_type : "valid",
+                     .strides = window.strides});
 }
 
 }  // namespace
 
-std::vector<Value*> lower_MatMulInteger(Lowering& ctx) { return {ctx.cast(product(ctx, 0, 2, 1, 3), DType::kI32)}; }
-
-std::vector<Value*> lower_ConvInteger(Lowering& ctx) { return {ctx.cast(convolution(ctx, 0, 2, 1, 3), DType::kI32)}; }
-
-// x, scale, zero, y, scale, zero, scale and zero of the result
-std::vector<Value*> lower_QLinearMatMul(Lowering& ctx) {
-  MilBuilder& b = ctx.b;
-  Value* y = product(ctx, 0, 2, 3, 5);
-  Value* rows = by_channel(ctx, ctx.in(1), 1);
-  Value* factor = b.real_div(b.mul(rows, ctx.in(4)), ctx.in(6));
-  return {requantized(ctx, y, factor, 7)};
+std::vector<Value*> lower_MatMulInteger(Lowering& ctx) {
+  const auto dims = ctx.in_dims(0);
+  check_sum(ctx, dims.empty() ? Dim::of(1) : dims.back(), 1, 3, true);
+  Value* x = centered(ctx, 0, 2, true);
+  return {ctx.cast(ctx.b.matmul(x, centered(ctx, 1, 3, false), {.transpose_x = false, .transpose_y = false}), DType::kI32)};
 }
 
-// The same; the last operand is an i32 bias in units of both scales.
+// The kernel may have a zero point for each channel of the result.
+std::vector<Value*> lower_ConvInteger(Lowering& ctx) {
+  const auto dims = ctx.in_dims(1);
+  check_sum(ctx, ctx.dims().product(dims.subspan(1)), 1, 3, false);
+  Value* w = ctx.in(1);
+  if (ctx.has(3)) w = ctx.b.sub(w, by_channel(ctx, ctx.in(3), dims.size() - 1));
+  w = ctx.cast(w, DType::kF32);
+  return {ctx.cast(convolution(ctx, centered(ctx, 0, 2, false), w), DType::kI32)};
+}
+
+// x, scale, zero, y, scale, zero, scale and zero of the result. Scales may be for each row of x, and for each column of y.
+std::vector<Value*> lower_QLinearMatMul(Lowering& ctx) {
+  const auto axis = [&](size_t i, size_t from_last) { return as_int(ctx.rank(i) < from_last ? 0 : ctx.rank(i) - from_last); };
+  Value* x = dequantized(ctx, 0, DType::kF32, axis(0, 2));
+  return {quantized(ctx, product(ctx, x, dequantized(ctx, 3, DType::kF32, axis(3, 1))), 6, 7)};
+}
+
+// The same; scales of the kernel may be for each channel. The last operand is an i32 bias in units of both scales.
 std::vector<Value*> lower_QLinearConv(Lowering& ctx) {
   MilBuilder& b = ctx.b;
-  Value* y = convolution(ctx, 0, 2, 3, 5);
   const size_t axes = ctx.rank(3) - 2;
-  if (ctx.has(8)) y = b.add(y, ctx.cast(by_channel(ctx, ctx.in(8), axes), DType::kF32));
-  Value* scales = by_channel(ctx, ctx.in(4), axes);
-  Value* factor = b.real_div(b.mul(ctx.in(1), scales), ctx.in(6));
-  return {requantized(ctx, y, factor, 7)};
+  Value* x = dequantized(ctx, 0, DType::kF32);
+  Value* y = convolution(ctx, x, dequantized(ctx, 3, DType::kF32));
+  if (ctx.has(8)) {
+    Value* unit = b.mul(ctx.in(1), by_channel(ctx, ctx.in(4), axes));
+    y = b.add(y, b.mul(ctx.cast(by_channel(ctx, ctx.in(8), axes), DType::kF32), unit));
+  }
+  return {quantized(ctx, y, 6, 7)};
 }
 
 }  // namespace sardonyx::to_mil
