@@ -79,7 +79,7 @@ TEST_F(FileTest, HolesStayHoles) {
 TEST_F(FileTest, AFullDeviceIsReportedWithAdvice) {
   // As root, use a full device made here: a bug must not replace the machine's.
   fs::path full = folder_ / "full";
-  if (::mknod(full.c_str(), S_IFCHR | 0600, ::makedev(1, 7)) != 0) full = "/dev/full";
+  if (::mknod(full.c_str(), S_IFCHR | 0600, makedev(1, 7)) != 0) full = "/dev/full";
   const int probe = ::open(full.c_str(), O_WRONLY);
   if (probe < 0) GTEST_SKIP() << "no full device here";
   ::close(probe);
