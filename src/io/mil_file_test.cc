@@ -133,7 +133,6 @@ TEST(MilFile, TiedWeightsStayTied) {
   EXPECT_EQ(std::filesystem::file_size(at / "y.mlpackage/Data/com.apple.CoreML/weights/weight.bin"),
             std::filesystem::file_size(weights));
   EXPECT_EQ(print(*again), print(*read_coreml(at / "y.mlpackage")));
-  std::filesystem::remove_all(at);
 }
 
 // {number: content} of a message with only string and message fields.
@@ -174,7 +173,6 @@ graph mil(x: f32[2], z: f32[2]) {
   const std::string sum = message({{1, "sum"}, {2, "what it is"}, {3, message({{5, half}})}});
   EXPECT_EQ(read_coreml(at / "renamed.mlpackage")->file_record().model.description,
             message({{1, feature("x")}, {1, feature("z_2")}, {10, sum}, {10, feature("other")}, {11, "sum"}}));
-  std::filesystem::remove_all(at);
 }
 
 TEST(MilFile, EqualWeightsOfFunctionsAreWrittenOnce) {
@@ -214,7 +212,6 @@ function other(x: f32[101]) {
     }
     EXPECT_EQ(sum, (std::vector<double>{841, 18})) << print(*back);
   }
-  std::filesystem::remove_all(at);
 }
 
 TEST(MilFile, WhatCannotBeWritten) {

@@ -44,12 +44,20 @@ TEST_F(FileTest, SaysWhyAFileCannotBeOpened) {
   EXPECT_NE(error_of([&] { MappedFile::open(folder_); }).find("Is a directory"), std::string::npos);
 }
 
+#ifdef _WIN32
+constexpr bool kIsWindows = true;
+#else
+constexpr bool kIsWindows = false;
+#endif
+
 TEST_F(FileTest, NoticesThatAFileChanged) {
   write_all(folder_ / "in", "hello");
   auto file = MappedFile::open(folder_ / "in");
   file->check_unchanged();
-  write_all(folder_ / "in", "hello, world");
-  EXPECT_NE(error_of([&] { file->check_unchanged(); }).find("its size was 5 bytes and is 12"), std::string::npos);
+  if (!kIsWindows) {  // it lets nobody change the size of a mapped file
+    write_all(folder_ / "in", "hello, world");
+    EXPECT_NE(error_of([&] { file->check_unchanged(); }).find("its size was 5 bytes and is 12"), std::string::npos);
+  }
 
   auto again = MappedFile::open(folder_ / "in");
   fs::last_write_time(folder_ / "in", fs::last_write_time(folder_ / "in") + std::chrono::seconds(2));
@@ -57,6 +65,7 @@ TEST_F(FileTest, NoticesThatAFileChanged) {
 }
 
 TEST_F(FileTest, AFileReplacedByNameIsStillTheOneThatWasOpened) {
+  if (kIsWindows) GTEST_SKIP() << "it lets nobody replace a mapped file";
   write_all(folder_ / "in", "hello");
   auto file = MappedFile::open(folder_ / "in");
   write_all(folder_ / "new", "other");

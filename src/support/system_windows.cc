@@ -233,7 +233,10 @@ bool replace(const fs::path& from, const fs::path& to) {
     errno = EISDIR;
     return false;
   }
-  if (::MoveFileExW(from.c_str(), to.c_str(), MOVEFILE_REPLACE_EXISTING)) return true;
+  if (::MoveFileExW(from.c_str(), to.c_str(), MOVEFILE_REPLACE_EXISTING)) {
+    ::DeleteFileW(from.c_str());  // wine keeps a name that is moved to another name of the same file
+    return true;
+  }
   const DWORD why = ::GetLastError();
   const bool in_use = why == ERROR_ACCESS_DENIED || why == ERROR_SHARING_VIOLATION || why == ERROR_USER_MAPPED_FILE;
   const fs::path aside = from.wstring() + L".old";
