@@ -637,10 +637,13 @@ def musl_python(minor: int) -> Path:
     run("ar", "rcs", "libz.a", *sorted(zlib.glob("*.o")), cwd=zlib)
     (folder / "cc").write_text(MUSL_COMPILER.replace("@zlib@", str(zlib)))
     (folder / "cc").chmod(0o755)
+    # Debian's other libraries are not for musl.
+    foreign = "bz2 lzma ctypes ssl hashlib dbm gdbm curses curses_panel tkinter uuid sqlite3".split()
+    without = [f"py_cv_module__{name}=n/a" for name in foreign] + ["py_cv_module_readline=n/a"]
     with (folder / "log").open("w") as log:
         run(
             folder / "source" / "configure", "-q", f"CC={folder / 'cc'}", "CFLAGS=-O1 -w", "--with-ensurepip=no",
-            "--disable-test-modules", cwd=folder / "build", stdout=log, stderr=log,
+            "--disable-test-modules", *without, cwd=folder / "build", stdout=log, stderr=log,
         )  # fmt: skip
         jobs = os.environ.get("JOBS", os.cpu_count() or 2)
         run("make", "-s", f"-j{jobs}", cwd=folder / "build", stdout=log, stderr=log)
