@@ -234,7 +234,8 @@ bool replace(const fs::path& from, const fs::path& to) {
     return false;
   }
   if (::MoveFileExW(from.c_str(), to.c_str(), MOVEFILE_REPLACE_EXISTING)) {
-    ::DeleteFileW(from.c_str());  // wine keeps a name that is moved to another name of the same file
+    // wine keeps a name that is moved to another name of the same file.
+    if (!::DeleteFileW(from.c_str()) && ::GetLastError() != ERROR_FILE_NOT_FOUND) left_overs().add(fs::absolute(from));
     return true;
   }
   const DWORD why = ::GetLastError();

@@ -4,7 +4,7 @@
 // Axes that p keeps side by side count as one. If fewer than six are left, one reshape and one transpose are
 // enough. Otherwise each step transposes (done, before, axis, behind), of rank 4, by <0,2,1,3>, which moves
 // one axis to the front. All sizes that are open, such as the batch, must lie in one such group, which is -1 in
-// the shapes. The inner reshape and the transpose must have no other user. After coremltools' pass of this name,
+// the shapes. Elementwise ops of more than five axes in between, such as quantize, move behind the last reshape. The inner reshape and the transpose must have no other user. After coremltools' pass of this name,
 // which needs known sizes.
 #include <algorithm>
 
@@ -65,13 +65,40 @@ Value* step_by_step(Rewriter& b, Value* x, const Groups& g) {
   return x;
 }
 
+// The only operand of an elementwise op that is not a constant for all elements; null if the op is another one, or has other axes.
+Value* data_of(const Value& v) {
+  const Node* n = v.def();
+  if (n == nullptr || n->num_results() != 1 || !(n->has(Trait::kElementwise) || n->has(Trait::kShapePreserving)))
+    return nullptr;
+  Value* data = nullptr;
+  for (const Use& u : n->operands()) {
+    if (u.value == nullptr) continue;
+    const TensorPtr& t = u.value->constant();
+    if (t != nullptr && (t->rank() == 0 || t->dtype() == DType::kString)) continue;
+    if (data != nullptr || t != nullptr) return nullptr;
+    data = u.value;
+  }
+  return data != nullptr && data->ranked() && v.ranked() && data->type()->rank() == v.type()->rank() ? data : nullptr;
+}
+
+bool is_high(const Value& v) { return v.ranked() && v.type()->rank() > 5; }
+
+// f(x) ── op    =>    op(x) ── f, for an elementwise f.
+Value* behind(Rewriter& b, const Match& found, Var inner) {
+  Value* x = data_of(*found[inner]);
+  return b.like(*found[inner]->def(), *x, *b.like(found.root(), *found[inner], *x));
+}
+
 }  // namespace
 
 Pass expand_high_rank_reshape_and_transpose() {
   using namespace pattern;
   namespace m = pattern::mil;
   static constexpr Var x{"x"}, wide{"wide"}, transposed{"transposed"};
-  return Rule{
+  const auto moves = [](const Match& found) { return is_high(*found[wide]) && data_of(*found[wide]) != nullptr; };
+  const auto move = [](Rewriter& b, const Match& found) { return behind(b, found, wide); };
+  Rule expand{
+      .name = "expand",
       .match = m::reshape(sole(m::transpose(sole(m::reshape(x)).as(wide))).as(transposed)),
       .build = [](Rewriter& b, const Match& found) -> Value* {
         const Type *inner = found.type(wide), *last = found.root().result()->type();
@@ -89,6 +116,11 @@ Pass expand_high_rank_reshape_and_transpose() {
             g.sizes.size() < 6 ? b.transpose(b.reshape(found[x], g.sizes), {.perm = g.perm}) : step_by_step(b, found[x], g);
         return b.reshape(made, *shape);
       },
+  };
+  return std::vector<Rule>{
+      {.name = "elementwise before transpose", .match = m::transpose(sole(any).as(wide)), .when = moves, .build = move},
+      {.name = "elementwise before reshape", .match = m::reshape(sole(any).as(wide)), .when = moves, .build = move},
+      std::move(expand),
   };
 }
 
