@@ -120,6 +120,18 @@ Pass expand_high_rank_reshape_and_transpose() {
   return std::vector<Rule>{
       {.name = "elementwise before transpose", .match = m::transpose(sole(any).as(wide)), .when = moves, .build = move},
       {.name = "elementwise before reshape", .match = m::reshape(sole(any).as(wide)), .when = moves, .build = move},
+      {.name = "reshape again",
+       .match = m::reshape(sole(m::reshape(x)).as(wide)),
+       .when =
+           [](const Match& found) {
+             const Type* last = found.root().result()->type();
+             return is_high(*found[wide]) && last != nullptr && last->ranked() && last->rank() <= 5;
+           },
+       .build = [](Rewriter& b, const Match& found) -> Value* {
+         const auto shape = param_ints(params(found.root(), b.context()), "shape");
+         if (!shape || std::ranges::find(*shape, 0) != shape->end()) return nullptr;  // 0 copies a size of the operand
+         return b.reshape(found[x], *shape);
+       }},
       std::move(expand),
   };
 }
