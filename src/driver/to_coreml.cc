@@ -100,7 +100,7 @@ std::vector<SizesByName> prepare(Model& onnx, const ToCoremlOptions& options, in
   forget_names_of_inner_sizes(onnx);
   auto shapes = enumerate_shapes(onnx, options.enumerated_shapes, version);
   if (onnx.opset_version("").value_or(kLoweredOpset) < kLoweredOpset) run_passes(onnx, conversion_to(onnx, kLoweredOpset));
-  PassRequest request{.strict = true};
+  PassRequest request{.passes = {"dequantize_products", "onnx"}, .strict = true};
   for (std::string_view pass : kNotFused) {
     if (pass != "fuse_attention" || version < kIos18) request.skip.emplace_back(pass);
   }

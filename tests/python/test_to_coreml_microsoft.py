@@ -8,7 +8,7 @@ pytest.importorskip("coremltools", reason="coremltools is not installed: pip ins
 import sardonyx  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from sardonyx import coreml  # noqa: E402
-from test_to_coreml import check  # noqa: E402
+from test_to_coreml import Builder, check, run_onnx  # noqa: E402
 
 SIZES = {"B": (2, 3), "T": (5, 7), "S": (7, 11), "P": (3, 2)}
 TYPES = {
@@ -292,3 +292,17 @@ def test_quantized_products(case, target, tmp_path):
     op, attributes, operands = QUANTIZED[case]
     model = model_of(op, attributes, operands, domain="")
     check(model, tmp_path, feeds_of(operands, 0), feeds_of(operands, 1), target=target)
+
+
+def test_dynamically_quantized_products_fit_half_precision():
+    """Their sums of integers do not."""
+    b = Builder()
+    quantized, scale, zero = b.op("DynamicQuantizeLinear", b.input("x", ["B", 300]), outputs=3)
+    sums = b.op("MatMulInteger", quantized, b.constant(u8(300, 7)), zero, b.constant(np.array(127, np.uint8)))
+    scales = b.op("Mul", scale, b.constant(np.float32(0.003)))
+    model = b.model(y=b.op("Mul", b.op("Cast", sums, to=TensorProto.FLOAT), scales))
+    x = {"x": f(5, 300)}
+    wanted = run_onnx(model, x)["y"]
+    program = coreml.from_onnx(model)
+    assert np.abs(program.run(x)["y"] - wanted).max() < 0.01 * np.abs(wanted).max()
+    assert program.op_counts()["constexpr_affine_dequantize"] == 1
