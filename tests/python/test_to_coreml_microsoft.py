@@ -193,6 +193,11 @@ CASES = {
     "QLinearAveragePool": (
         "QLinearAveragePool", {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}, ["u8[B,3,11,7]", *A, *q(0.0437, 126)],
     ),
+    "DynamicQuantizeMatMul": ("DynamicQuantizeMatMul", {}, ["f32[B,T,11]", u8(11, 7), np.abs(f(7)), u8(7), f(7)]),
+    "DynamicQuantizeMatMul of one scale": ("DynamicQuantizeMatMul", {}, ["f32[B,11]", u8(11, 7), np.array(0.07, np.float32)]),
+    "MatMulIntegerToFloat": (
+        "MatMulIntegerToFloat", {}, ["u8[B,T,11]", u8(11, 7), A[0], np.abs(f(7)), A[1], u8(7), f(7)],
+    ),
     "QGemm": ("QGemm", {"transB": 1}, ["u8[B,11]", *A, u8(7, 11), *W, RNG.integers(-999, 999, 7, np.int32), *q(0.7, 126)]),
     "QGemm to floats": ("QGemm", {"alpha": 0.5}, ["u8[B,11]", *A, u8(11, 7), *W]),
     "QGemm of a scale for each column": (

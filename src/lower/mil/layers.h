@@ -40,8 +40,13 @@ Value* rotated(Lowering& ctx, Value* x, Value* cosines, Value* sines, int64_t tu
 Value* average_pool(Lowering& ctx, Value* x);
 
 // quantization.cc. Scales and zero points are one number, or one for each index of the axis; zero points may be absent.
-// Operand x with its scale, x + 1, and its zero point, x + 2, as numbers of type `to`.
-Value* dequantized(Lowering& ctx, size_t x, DType to, int64_t axis = 0);
+struct QuantizedOperand {
+  size_t x, scale, zero;  // operands of the node
+};
+// The operand as numbers of type `to`.
+Value* dequantized(Lowering& ctx, QuantizedOperand operand, DType to, int64_t axis = 0);
+// The operand in u8 by the range of its numbers, as DynamicQuantizeLinear does, and back in floats.
+Value* rounded_to_bytes(Lowering& ctx, size_t x);
 // y in the integers of the node's result, by the scale and the zero point that are those operands.
 Value* quantized(Lowering& ctx, Value* y, size_t scale, size_t zero, int64_t axis = 0);
 

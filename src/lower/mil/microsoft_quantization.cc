@@ -8,7 +8,7 @@
 namespace sardonyx::to_mil {
 namespace {
 
-Value* real(Lowering& ctx, size_t i) { return dequantized(ctx, i, DType::kF32); }
+Value* real(Lowering& ctx, size_t i) { return dequantized(ctx, {i, i + 1, i + 2}, DType::kF32); }
 
 // f of operand 0, which has its scale and zero point behind it, as has the result.
 std::vector<Value*> of_one(Lowering& ctx, const std::function<Value*(Value*)>& f) {
@@ -70,13 +70,35 @@ std::vector<Value*> lower_QLinearAveragePool(Lowering& ctx) {
   return of_one(ctx, [&](Value* x) { return average_pool(ctx, x); });
 }
 
+namespace {
+
+// The product of x and the quantized operand 1, which may have a scale for each column, and the bias.
+Value* biased_product(Lowering& ctx, Value* x, size_t scale, size_t zero, size_t bias) {
+  const size_t rank = ctx.rank(1);
+  Value* y = product(ctx, x, dequantized(ctx, {1, scale, zero}, x->dtype(), rank < 2 ? 0 : as_int(rank) - 1));
+  return ctx.has(bias) ? ctx.b.add(y, ctx.in(bias)) : y;
+}
+
+}  // namespace
+
+std::vector<Value*> lower_DynamicQuantizeMatMul(Lowering& ctx) {
+  return {biased_product(ctx, rounded_to_bytes(ctx, 0), 2, 3, 4)};
+}
+
+// Scales of operand 0 are for each of its columns.
+std::vector<Value*> lower_MatMulIntegerToFloat(Lowering& ctx) {
+  const size_t rank = ctx.rank(0);
+  Value* x = dequantized(ctx, {0, 2, 4}, ctx.in(2)->dtype(), rank < 2 ? 0 : as_int(rank) - 1);
+  return {biased_product(ctx, x, 3, 5, 6)};
+}
+
 // Operand 6 is an i32 bias in units of both scales. Without a scale for it, the result is f32.
 std::vector<Value*> lower_QGemm(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const bool trans_x = ctx.int_attr("transA", 0) != 0, trans_w = ctx.int_attr("transB", 0) != 0;
   const double alpha = ctx.float_attr("alpha", 1);
   Value* x = real(ctx, 0);
-  Value* y = product(ctx, x, dequantized(ctx, 3, DType::kF32, trans_w ? 0 : 1), trans_x, trans_w);
+  Value* y = product(ctx, x, dequantized(ctx, {3, 4, 5}, DType::kF32, trans_w ? 0 : 1), trans_x, trans_w);
   if (ctx.has(6)) y = b.add(y, b.mul(ctx.cast(ctx.in(6), DType::kF32), b.mul(ctx.in(1), ctx.in(4))));
   if (alpha != 1) y = b.mul(y, ctx.like(y, alpha));
   return {ctx.has(7) ? quantized(ctx, y, 7, 8) : y};

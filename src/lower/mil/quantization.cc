@@ -124,9 +124,10 @@ std::pair<double, double> range_of(DType d) {
 
 }  // namespace
 
-Value* dequantized(Lowering& ctx, size_t x, DType to, int64_t axis) {
+Value* dequantized(Lowering& ctx, QuantizedOperand operand, DType to, int64_t axis) {
+  const size_t x = operand.x;
   MilBuilder& b = ctx.b;
-  const Quantized q = look(ctx, ctx.in_type(x), x + 1, x + 2, axis);
+  const Quantized q = look(ctx, ctx.in_type(x), operand.scale, operand.zero, axis);
   if (stored(ctx.in_dtype(x)) != DType::kI32)
     ctx.unsupported(fmt::format("quantized numbers of {}", to_string(ctx.in_dtype(x))));
   const bool same = ctx.in(q.scale)->dtype() == to;
@@ -151,7 +152,7 @@ Value* dequantized(Lowering& ctx, size_t x, DType to, int64_t axis) {
 }
 
 std::vector<Value*> lower_DequantizeLinear(Lowering& ctx) {
-  return {ctx.cast(dequantized(ctx, 0, ctx.in(1)->dtype(), ctx.int_attr("axis", 1)), stored(ctx.out_dtype()))};
+  return {ctx.cast(dequantized(ctx, {0, 1, 2}, ctx.in(1)->dtype(), ctx.int_attr("axis", 1)), stored(ctx.out_dtype()))};
 }
 
 Value* quantized(Lowering& ctx, Value* y, size_t scale_at, size_t zero_at, int64_t axis) {
@@ -182,12 +183,18 @@ std::vector<Value*> lower_QuantizeLinear(Lowering& ctx) {
   return {quantized(ctx, x, 1, 2, ctx.int_attr("axis", 1))};
 }
 
+namespace {
+
+struct Dynamic {
+  Value *y, *scale, *zero;  // y and zero as floats
+};
+
 // The range of x, extended to include 0, gives scale and zero point.
-std::vector<Value*> lower_DynamicQuantizeLinear(Lowering& ctx) {
+Dynamic dynamically_quantized(Lowering& ctx, size_t i) {
   MilBuilder& b = ctx.b;
-  Value* x = ctx.in(0);
+  Value* x = ctx.in(i);
   Value* zero = ctx.like(x, 0);
-  const std::vector<int64_t> axes = iota(ctx.rank(0));
+  const std::vector<int64_t> axes = iota(ctx.rank(i));
   Value* low = b.minimum(b.reduce_min(x, {.axes = axes, .keep_dims = false}), zero);
   Value* high = b.maximum(b.reduce_max(x, {.axes = axes, .keep_dims = false}), zero);
   Value* scale = b.real_div(b.sub(high, low), ctx.like(x, 255));
@@ -195,8 +202,19 @@ std::vector<Value*> lower_DynamicQuantizeLinear(Lowering& ctx) {
   Value* below = b.select(nothing, ctx.like(x, 1), scale);
   Value* point = b.round(b.clip(b.real_div(b.sub(zero, low), below), {.alpha = ctx.like(x, 0), .beta = ctx.like(x, 255)}));
   Value* y = b.add(b.round(b.real_div(x, below)), point);
-  y = b.clip(y, {.alpha = ctx.like(x, 0), .beta = ctx.like(x, 255)});
-  return {ctx.cast(y, DType::kI32), scale, ctx.cast(point, DType::kI32)};
+  return {b.clip(y, {.alpha = ctx.like(x, 0), .beta = ctx.like(x, 255)}), scale, point};
+}
+
+}  // namespace
+
+std::vector<Value*> lower_DynamicQuantizeLinear(Lowering& ctx) {
+  const Dynamic d = dynamically_quantized(ctx, 0);
+  return {ctx.cast(d.y, DType::kI32), d.scale, ctx.cast(d.zero, DType::kI32)};
+}
+
+Value* rounded_to_bytes(Lowering& ctx, size_t x) {
+  const Dynamic d = dynamically_quantized(ctx, x);
+  return ctx.b.mul(ctx.b.sub(d.y, d.zero), d.scale);
 }
 
 namespace {
@@ -284,16 +302,16 @@ std::vector<Value*> lower_ConvInteger(Lowering& ctx) {
 // x, scale, zero, y, scale, zero, scale and zero of the result. Scales may be for each row of x, and for each column of y.
 std::vector<Value*> lower_QLinearMatMul(Lowering& ctx) {
   const auto axis = [&](size_t i, size_t from_last) { return as_int(ctx.rank(i) < from_last ? 0 : ctx.rank(i) - from_last); };
-  Value* x = dequantized(ctx, 0, DType::kF32, axis(0, 2));
-  return {quantized(ctx, product(ctx, x, dequantized(ctx, 3, DType::kF32, axis(3, 1))), 6, 7)};
+  Value* x = dequantized(ctx, {0, 1, 2}, DType::kF32, axis(0, 2));
+  return {quantized(ctx, product(ctx, x, dequantized(ctx, {3, 4, 5}, DType::kF32, axis(3, 1))), 6, 7)};
 }
 
 // The same; scales of the kernel may be for each channel. The last operand is an i32 bias in units of both scales.
 std::vector<Value*> lower_QLinearConv(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const size_t axes = ctx.rank(3) - 2;
-  Value* x = dequantized(ctx, 0, DType::kF32);
-  Value* y = convolution(ctx, x, dequantized(ctx, 3, DType::kF32));
+  Value* x = dequantized(ctx, {0, 1, 2}, DType::kF32);
+  Value* y = convolution(ctx, x, dequantized(ctx, {3, 4, 5}, DType::kF32));
   if (ctx.has(8)) {
     Value* unit = b.mul(ctx.in(1), by_channel(ctx, ctx.in(4), axes));
     y = b.add(y, b.mul(ctx.cast(by_channel(ctx, ctx.in(8), axes), DType::kF32), unit));
