@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lower/mil/indices.h"
 #include "lower/mil/layers.h"
 
 namespace sardonyx::to_mil {
@@ -220,6 +221,30 @@ Value* weight(Lowering& ctx, const BlockedWeights& w) {
 }
 
 }  // namespace
+
+// A table of rows, whose numbers are packed in bytes or of 4 bits. Each block of a row has a scale and a zero point.
+std::vector<Value*> lower_GatherBlockQuantized(Lowering& ctx) {
+  const TensorPtr data = ctx.constant(0), scales = ctx.in(2)->constant(), zeros = ctx.constant(3);
+  if (data == nullptr || scales == nullptr || (ctx.has(3) && zeros == nullptr))
+    ctx.unsupported("a packed table that is computed at run time, and Core ML wants it as a constant");
+  const int64_t bits = ctx.int_attr("bits", 4), block = ctx.int_attr("block_size", 128);
+  const bool bytes = data->dtype() == DType::kU8, fits = bytes || data->dtype() == DType::kU4 || data->dtype() == DType::kI4;
+  if (!fits || (bits != 2 && bits != 4 && bits != 8) || block < 1)
+    ctx.unsupported(fmt::format("a table of {} with {} bits in blocks of {}", to_string(data->dtype()), bits, block));
+  if (data->rank() != 2 || ctx.int_attr("gather_axis", 0) != 0 || from_front(ctx.int_attr("quantize_axis", 1), 2) != 1)
+    ctx.unsupported("a packed table that is not a matrix with blocks along its rows");
+  const int64_t rows = data->shape()[0], columns = data->shape()[1] * (bytes ? 8 / bits : 1);
+  const int64_t blocks = (columns + block - 1) / block;
+  if (scales->size() != rows * blocks) ctx.unsupported("a packed table without a scale for each block");
+  BlockedWeights w{rows, columns, block, bytes ? unpacked(data, rows, columns, bits) : data, scales->reshaped({rows, blocks})};
+  if (zeros == nullptr) {
+    w.zeros = Tensor::full(w.data->dtype(), {rows, blocks}, bytes ? static_cast<double>(1 << (bits - 1)) : 0);
+  } else {
+    w.zeros = bytes ? unpacked(zeros, rows, blocks, bits) : zeros->reshaped({rows, blocks});
+  }
+  Value* table = weight(ctx, w);
+  return {ctx.b.gather(table, indices(ctx, 1, table, 0), {.axis = 0})};
+}
 
 std::vector<Value*> lower_MatMulNBits(Lowering& ctx) {
   constexpr size_t kMostAxes = 3;  // of linear
