@@ -144,6 +144,15 @@ std::vector<std::string> port_names(const Graph& g) {
   return names;
 }
 
+// Of single precision: no file has them.
+void forget_marks(Model& mil) {
+  for (Graph* g : graphs_in(mil.graph())) {
+    for (Node& n : g->nodes()) {
+      if (n.attr("keep_fp32") != nullptr) n.set_attrs(mil.without_attr(n.attrs(), "keep_fp32"));
+    }
+  }
+}
+
 // In files, an update of a state is a write_state, and a read_state if the result is used.
 void write_states(Model& mil) {
   ValueFacts facts;
@@ -207,7 +216,8 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
     };
   }
   check_request(request, DialectId::kMil);  // before the work, not after it
-  LowerToMilOptions lowering{.version = version, .provenance = options.provenance, .states = options.states};
+  LowerToMilOptions lowering{
+      .version = version, .provenance = options.provenance, .states = options.states, .marks_single = options.half};
   for (const std::string& image : options.images) lowering.images.push_back(coreml_image_of(image));
   Stopwatch watch;
   const size_t nodes = onnx.num_nodes();
@@ -225,6 +235,7 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
   const std::vector<std::string> before = port_names(mil->graph());
   const size_t classified = options.classifier ? classified_result(*mil, *options.classifier) : 0;
   run_passes(*mil, request);
+  forget_marks(*mil);
   write_states(*mil);
   dump(options, "3_optimized", *mil);
   check_ranks(*mil);

@@ -305,14 +305,28 @@ void Context::lower_nodes(const Graph& graph, MilBuilder& b) {
   }
 }
 
+namespace {
+
+// Marks the nodes behind `before` (null: all), and those of their bodies.
+void mark_single(Graph& g, const Node* before) {
+  for (Node* n = before != nullptr ? before->next() : g.first(); n != nullptr; n = n->next()) {
+    n->set_attrs(g.model().with_attr(n->attrs(), "keep_fp32", true));
+    for (const Body& body : n->bodies()) mark_single(*body.graph, nullptr);
+  }
+}
+
+}  // namespace
+
 void Context::lower_node(const Node& n, MilBuilder& b) {
   const LowerFn lower = find_lowering(n.op().domain, n.op().name);
   if (lower == nullptr) return refuse(n, {});
   const uint32_t provenance = import_provenance(n);
   b.set_provenance(provenance);
   try {
+    const Node* before = b.graph().last();
     Lowering ctx(*this, n, b);
     std::vector<Value*> results = lower(ctx);
+    if (options_.marks_single && single_.contains(&n)) mark_single(b.graph(), before);
     check_results(n, results, b);
   } catch (const Error& e) {
     if (e.code() == ErrorCode::kUnsupported) {

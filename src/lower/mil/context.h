@@ -22,6 +22,9 @@ class Context {
  public:
   Context(const Model& onnx, const ValueFacts& onnx_facts, Model& mil, const LowerToMilOptions& options);
 
+  // See Lowering::keep_single().
+  void keep_single(const Node& n) { single_.insert(&n); }
+
   // The whole main function. Throws one Error for everything unsupported.
   void run();
 
@@ -83,6 +86,7 @@ class Context {
   std::unordered_map<uint64_t, Dim> dims_;
   std::unordered_map<uint32_t, uint32_t> provenance_;
   std::unordered_set<const Value*> told_;      // see knows_more()
+  std::unordered_set<const Node*> single_;     // see keep_single()
   std::map<std::string_view, Value*> states_;  // by the name of the result that they keep
   std::map<std::string, Refused> refused_;     // by their description in the error
 };

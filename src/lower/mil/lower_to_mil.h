@@ -34,6 +34,8 @@ struct LowerToMilOptions {
   // f16 elements, the only ones that Core ML's states have.
   std::vector<std::pair<std::string, std::string>> states;
   std::vector<CoremlImage> images;
+  // Ops that half precision would make wrong get the attribute keep_fp32, which add_fp16_cast reads and no file has.
+  bool marks_single = false;
 };
 
 // Lowers the main function of a model of the onnx dialect into a new model of the mil dialect; first it infers the types of `onnx`.

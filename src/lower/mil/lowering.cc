@@ -135,6 +135,25 @@ bool Lowering::takes(std::string_view op, DType d) const {
   return data != found->inputs.end() && (data->types.any || (data->types.tensor >> static_cast<int>(d) & 1) != 0);
 }
 
+void Lowering::keep_single(const Node& n) { context_.keep_single(n); }
+
+void Lowering::keep_single_before(Value* v) {
+  static constexpr std::string_view kMove[] = {"concat",         "expand_dims", "gather",  "gather_nd", "reshape",
+                                               "slice_by_index", "split",       "squeeze", "stack",     "transpose"};
+  if (!context_.options().marks_single) return;
+  std::vector<Node*> left{v->def()};
+  while (!left.empty()) {
+    Node* n = left.back();
+    left.pop_back();
+    const bool moves = n != nullptr && std::ranges::find(kMove, n->op().name) != std::end(kMove);
+    if (n == nullptr || n->attr("keep_fp32") != nullptr || !(moves || n->has(Trait::kElementwise))) continue;
+    n->set_attrs(n->model().with_attr(n->attrs(), "keep_fp32", true));
+    for (const Use& u : n->operands()) {
+      if (u.value != nullptr) left.push_back(u.value->def());
+    }
+  }
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Sizes
 

@@ -72,6 +72,12 @@ class Lowering {
   std::string string_attr(std::string_view name, std::string_view otherwise) const { return node.attr_string(name, otherwise); }
   std::vector<int64_t> ints_attr(std::string_view name, size_t count, int64_t otherwise) const;
 
+  // --- precision
+  // What an ONNX node is lowered to stays in single precision: half precision would make it wrong, not just less exact.
+  void keep_single(const Node& n);
+  // So do the elementwise ops, and those that move elements, which compute v.
+  void keep_single_before(Value* v);
+
   // --- the target
   int version() const { return b.version(); }  // 8 is iOS 17
   // Whether the op may have that element type as its first data operand in this target.

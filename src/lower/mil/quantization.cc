@@ -136,6 +136,7 @@ Value* dequantized(Lowering& ctx, QuantizedOperand operand, DType to, int64_t ax
     if (!q.blocks && ctx.constant(q.scale) != nullptr && has_constant_zero(ctx, q))
       return b.constant(computed(ctx, known, q, to));
   }
+  if (!is_byte(ctx.in_dtype(x))) ctx.keep_single(ctx.node);
   const TensorPtr scale = ctx.in(q.scale)->constant();
   if (same && !q.blocks && is_byte(ctx.in_dtype(x)) && ctx.version() >= kIos17 && scale != nullptr &&
       has_constant_zero(ctx, q)) {
@@ -160,6 +161,7 @@ Value* quantized(Lowering& ctx, Value* y, size_t scale_at, size_t zero_at, int64
   const Quantized q = look(ctx, y->type(), scale_at, zero_at, axis);
   const DType to = ctx.out_dtype();
   if (!is_integer(to)) ctx.unsupported(fmt::format("quantization to {}", to_string(to)));
+  if (!is_byte(to)) ctx.keep_single(ctx.node);
   const TensorPtr scale = ctx.in(q.scale)->constant();
   const bool same = ctx.in(q.scale)->dtype() == y->dtype();
   if (same && !q.blocks && is_byte(to) && ctx.version() >= kIos17 && scale != nullptr && has_constant_zero(ctx, q)) {
@@ -280,9 +282,25 @@ Value* convolution(Lowering& ctx, Value* x, Value* w) {
                      .strides = window.strides});
 }
 
+// Sums of products reach 65025 for each place, which is more than half precision has: they keep single precision until they are scaled.
+void keep_sums_single(Lowering& ctx) {
+  std::vector<const Node*> behind{&ctx.node};
+  while (!behind.empty()) {
+    const Node& n = *behind.back();
+    behind.pop_back();
+    ctx.keep_single(n);
+    if (n.is("Mul") || n.is("Div")) continue;
+    for (const Use& u : n.result()->uses()) {
+      const Node* next = u.owner;
+      if (next->is("Cast") || next->is("Add") || next->is("Mul") || next->is("Div")) behind.push_back(next);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Value*> lower_MatMulInteger(Lowering& ctx) {
+  keep_sums_single(ctx);
   const auto dims = ctx.in_dims(0);
   check_sum(ctx, dims.empty() ? Dim::of(1) : dims.back(), 1, 3, true);
   Value* x = centered(ctx, 0, 2, true);
@@ -291,6 +309,7 @@ std::vector<Value*> lower_MatMulInteger(Lowering& ctx) {
 
 // The kernel may have a zero point for each channel of the result.
 std::vector<Value*> lower_ConvInteger(Lowering& ctx) {
+  keep_sums_single(ctx);
   const auto dims = ctx.in_dims(1);
   check_sum(ctx, ctx.dims().product(dims.subspan(1)), 1, 3, false);
   Value* w = ctx.in(1);
