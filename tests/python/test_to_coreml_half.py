@@ -1,0 +1,105 @@
+"""In half precision, the default of packages, ops that it would make wrong stay in single precision."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from sardonyx import coreml
+
+
+def model(nodes, inputs, outputs, constants=()):
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value(name, kind, shape) for name, kind, shape in inputs],
+        [value(name, kind, None) for name, kind in outputs],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in constants],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def both(made, feeds):
+    """onnxruntime's results, and those of the package in half precision."""
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    program = coreml.from_onnx(made, minimum_deployment_target="iOS18")
+    names = [i.name for i in made.graph.input]
+    given = [feeds[n].astype(np.int32) if feeds[n].dtype.kind in "iu" else feeds[n] for n in names]
+    return session.run(None, feeds), [np.asarray(y) for y in program.run(given).values()]
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_sums_of_integers(rows):
+    """Their sums reach 255 * 255 * 127, and half precision ends at 65504."""
+    w = np.full((127, 3), 255, np.uint8)
+    w[:, 1] = 7
+    made = model(
+        [
+            helper.make_node("MatMulInteger", ["x", "w", "", "zero"], ["sums"]),
+            helper.make_node("Cast", ["sums"], ["floats"], to=TensorProto.FLOAT),
+            helper.make_node("Add", ["floats", "more"], ["all"]),
+            helper.make_node("Mul", ["all", "scale"], ["y"]),
+        ],
+        [("x", TensorProto.UINT8, ["N", 127])],
+        [("y", TensorProto.FLOAT)],
+        [
+            ("w", w),
+            ("zero", np.uint8(3)),
+            ("more", np.array([70_000, 1, 2], np.float32)),
+            ("scale", np.float32(1e-6)),
+        ],
+    )
+    x = np.random.default_rng(rows).integers(0, 256, (rows, 127)).astype(np.uint8)
+    (wanted,), (found,) = both(made, {"x": x})
+    np.testing.assert_allclose(found, wanted, rtol=2e-3)
+
+
+def test_numbers_of_16_bits():
+    made = model(
+        [
+            helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["y"]),
+        ],
+        [("x", TensorProto.FLOAT, ["N", 7])],
+        [("y", TensorProto.FLOAT)],
+        [("scale", np.float32(1e-4)), ("zero", np.uint16(32_768))],
+    )
+    x = np.linspace(-5, 5, 21, dtype=np.float32).reshape(3, 7)
+    (wanted,), (found,) = both(made, {"x": x})
+    np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=1e-3)
+
+
+def test_boxes_of_large_images():
+    """Areas of 200 x 200 exceed half precision, and from 4096 on it knows every fourth pixel."""
+    corner = np.array([[0, 0], [10, 0], [0, 150], [300, 300], [303, 301], [900, 2]], np.float32)
+    boxes = np.concatenate([corner, corner + 200], 1)
+    scores = np.array([[0.9, 0.8, 0.7, 0.6, 0.5, 0.4]], np.float32)[None]
+    made = model(
+        [
+            helper.make_node("Add", ["boxes", "class"], ["moved"]),
+            helper.make_node("Unsqueeze", ["moved", "axes"], ["all"]),
+            helper.make_node("NonMaxSuppression", ["all", "scores", "most", "limit"], ["y"]),
+        ],
+        [("boxes", TensorProto.FLOAT, ["N", 4]), ("scores", TensorProto.FLOAT, [1, 1, "N"])],
+        [("y", TensorProto.INT64)],
+        [
+            ("class", np.float32(20_001)),
+            ("axes", np.array([0])),
+            ("most", np.array([5])),
+            ("limit", np.array([0.5], np.float32)),
+        ],
+    )
+    (wanted,), (found,) = both(made, {"boxes": boxes, "scores": scores})
+    assert wanted[:, 2].tolist() == [0, 2, 3, 5]
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_the_mark_is_not_written(tmp_path):
+    made = model(
+        [helper.make_node("MatMulInteger", ["x", "w"], ["y"])],
+        [("x", TensorProto.UINT8, [2, 3])],
+        [("y", TensorProto.INT32)],
+        [("w", np.ones((3, 5), np.uint8))],
+    )
+    coreml.from_onnx(made, tmp_path / "m.mlmodel")
+    assert b"keep_fp32" not in (tmp_path / "m.mlmodel").read_bytes()
