@@ -204,10 +204,10 @@ TensorPtr shares(Lowering& ctx, const Plan& p, const Axis& a, DType d) {
 // The ratio of small numbers that a scale is meant to be: 1.3 in single precision is 13 / 10.
 std::pair<int64_t, int64_t> ratio_of(Lowering& ctx, double scale) {
   constexpr int64_t kMost = 1000;
-  constexpr double kEpsilon = 1.2e-7;
+  constexpr double kEpsilon = 1.2e-7, kLargest = 32'000;  // twice that is in half precision, too
   for (int64_t q = 1; q <= kMost; ++q) {
     const double p = std::round(scale * static_cast<double>(q));
-    if (p >= 1 && p <= 1e6 && std::fabs(p / static_cast<double>(q) - scale) <= kEpsilon * scale)
+    if (p >= 1 && p <= kLargest && std::fabs(p / static_cast<double>(q) - scale) <= kEpsilon * scale)
       return {static_cast<int64_t>(p), q};
   }
   ctx.unsupported(fmt::format("the scale {}, which is not a ratio of small numbers, on sizes that are open", scale));
