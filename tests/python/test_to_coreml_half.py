@@ -94,6 +94,43 @@ def test_boxes_of_large_images():
     np.testing.assert_array_equal(found, wanted)
 
 
+def test_places_in_large_images():
+    """The last pixel is number 4086, and half precision counts up to 2048."""
+    made = model(
+        [helper.make_node("GridSample", ["x", "grid"], ["y"], mode="nearest")],
+        [("x", TensorProto.FLOAT, ["N", 2, 61, 67]), ("grid", TensorProto.FLOAT, ["N", 11, 13, 2])],
+        [("y", TensorProto.FLOAT)],
+    )
+    draw = np.random.default_rng(7)
+    # In the middle of pixels, so that the nearest one is not a matter of rounding.
+    columns, rows = draw.integers(0, 67, (3, 11, 13)), draw.integers(0, 61, (3, 11, 13))
+    grid = np.stack([(2 * columns + 1) / 67 - 1, (2 * rows + 1) / 61 - 1], -1).astype(np.float32)
+    x = draw.integers(0, 2000, (3, 2, 61, 67)).astype(np.float32)
+    (wanted,), (found,) = both(made, {"x": x, "grid": grid})
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("outer", [False, True], ids=["elementwise", "product"])
+def test_angles_of_late_positions(outer):
+    """Rotary embeddings and time steps: from 2048 on, half precision counts in twos, and an angle of 2 is a third of a turn."""
+    frequencies = (10_000.0 ** -np.linspace(0, 1, 7)).astype(np.float32)
+    nodes = [
+        helper.make_node("Cast", ["at"], ["float"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul" if outer else "Mul", ["float", "frequencies"], ["angle"]),
+        helper.make_node("Sin", ["angle"], ["y"]),
+        helper.make_node("Cos", ["angle"], ["z"]),
+    ]
+    made = model(
+        nodes,
+        [("at", TensorProto.INT64, ["N", 1])],
+        [("y", TensorProto.FLOAT), ("z", TensorProto.FLOAT)],
+        [("frequencies", frequencies[None] if outer else frequencies)],
+    )
+    wanted, found = both(made, {"at": np.array([[0], [1], [997], [3001], [8191]])})
+    for a, b in zip(wanted, found, strict=True):
+        np.testing.assert_allclose(b, a, atol=2e-3)
+
+
 def test_the_mark_is_not_written(tmp_path):
     made = model(
         [helper.make_node("MatMulInteger", ["x", "w"], ["y"])],

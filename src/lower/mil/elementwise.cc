@@ -248,6 +248,21 @@ std::vector<Value*> lower_Reciprocal(Lowering& ctx) {
   return {ctx.b.real_div(ctx.like(x, 1), x)};
 }
 
+namespace {
+
+// An angle, as of position 3000, which half precision knows to whole numbers only.
+Value* angle(Lowering& ctx) {
+  ctx.keep_single(ctx.node);
+  ctx.keep_single_before(ctx.in(0));
+  return ctx.in(0);
+}
+
+}  // namespace
+
+std::vector<Value*> lower_Sin(Lowering& ctx) { return {ctx.b.sin(angle(ctx))}; }
+std::vector<Value*> lower_Cos(Lowering& ctx) { return {ctx.b.cos(angle(ctx))}; }
+std::vector<Value*> lower_Tan(Lowering& ctx) { return {ctx.b.tan(angle(ctx))}; }
+
 std::vector<Value*> lower_Where(Lowering& ctx) {
   Value *condition = ctx.in(0), *a = ctx.in(1), *other = ctx.in(2);
   if (!ctx.takes("select", DType::kBool) || a->dtype() == DType::kString) ctx.unsupported("Core ML selects no such elements");

@@ -137,6 +137,17 @@ bool Lowering::takes(std::string_view op, DType d) const {
 
 void Lowering::keep_single(const Node& n) { context_.keep_single(n); }
 
+namespace {
+
+// A product of one place, as of positions and frequencies, is elementwise.
+bool is_outer_product(const Node& n) {
+  const Value *x = n.is("matmul") ? n.input(0) : nullptr, *y = x != nullptr ? n.input(1) : nullptr;
+  if (y == nullptr || !x->ranked() || !y->ranked() || x->type()->rank() < 2 || y->type()->rank() < 2) return false;
+  return x->type()->dim(x->type()->rank() - 1).is(1) && y->type()->dim(y->type()->rank() - 2).is(1);
+}
+
+}  // namespace
+
 void Lowering::keep_single_before(Value* v) {
   static constexpr std::string_view kMove[] = {"concat",         "expand_dims", "gather",  "gather_nd", "reshape",
                                                "slice_by_index", "split",       "squeeze", "stack",     "transpose"};
@@ -146,7 +157,8 @@ void Lowering::keep_single_before(Value* v) {
     Node* n = left.back();
     left.pop_back();
     const bool moves = n != nullptr && std::ranges::find(kMove, n->op().name) != std::end(kMove);
-    if (n == nullptr || n->attr("keep_fp32") != nullptr || !(moves || n->has(Trait::kElementwise))) continue;
+    if (n == nullptr || n->attr("keep_fp32") != nullptr || !(moves || n->has(Trait::kElementwise) || is_outer_product(*n)))
+      continue;
     n->set_attrs(n->model().with_attr(n->attrs(), "keep_fp32", true));
     for (const Use& u : n->operands()) {
       if (u.value != nullptr) left.push_back(u.value->def());

@@ -75,7 +75,7 @@ class Lowering {
   // --- precision
   // What an ONNX node is lowered to stays in single precision: half precision would make it wrong, not just less exact.
   void keep_single(const Node& n);
-  // So do the elementwise ops, and those that move elements, which compute v.
+  // So do the ops that compute v: elementwise ones, those that move elements, and products of one place.
   void keep_single_before(Value* v);
 
   // --- the target

@@ -142,7 +142,11 @@ class Sampler {
 
 }  // namespace
 
-std::vector<Value*> lower_GridSample(Lowering& ctx) { return {Sampler(ctx).result()}; }
+std::vector<Value*> lower_GridSample(Lowering& ctx) {
+  ctx.keep_single(ctx.node);  // half precision counts 2048 pixels
+  ctx.keep_single_before(ctx.in(1));
+  return {Sampler(ctx).result()};
+}
 
 // The places of all pixels, transformed by theta: one product.
 std::vector<Value*> lower_AffineGrid(Lowering& ctx) {
