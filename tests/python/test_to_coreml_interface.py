@@ -408,7 +408,7 @@ def test_the_report_has_the_line_of_an_op_that_stays_single(tmp_path):
 
     def steep(x):
         y = jnp.tanh(x) * 1e5
-        return jnp.sin(y), x + 1
+        return jnp.arctan(y), x + 1
 
     line = inspect.getsourcelines(steep)[1] + 1
     path = tmp_path / "auto.mlpackage"
@@ -416,17 +416,17 @@ def test_the_report_has_the_line_of_an_op_that_stays_single(tmp_path):
         program = sardonyx.to_coreml(steep, [(3, 5)], output_path=path, skip_ops="auto")
     (text,) = (str(w.message) for w in caught if "single precision" in str(w.message))
     assert "mul(" in text and f"at test_to_coreml_interface.py:{line}" in text
-    assert single(path) == ["mul", "sin"]
+    assert single(path) == ["mul", "atan"]
     x = np.random.default_rng(3).standard_normal((3, 5)).astype(np.float32)
     first, second = program.run([x]).values()
     # tanh is rounded to half precision before it is multiplied: 1e5 * 2**-12.
-    assert np.isfinite(first).all() and np.abs(first).max() <= 1
+    assert np.isfinite(first).all() and np.abs(first).max() <= 1.6
     np.testing.assert_allclose(second, x + 1, atol=2**-10 * np.abs(x).max())
 
 
 def test_ops_that_stay_single_may_be_named(tmp_path):
     b = Builder()
-    model = b.model(y=b.op("Sin", b.op("Tanh", b.input("x", [3, 5]))))
+    model = b.model(y=b.op("Erf", b.op("Tanh", b.input("x", [3, 5]))))
     path = tmp_path / "out.mlpackage"
     coreml.from_onnx(model, path, compute_precision="fp32")
     block = spec_of(path).mlProgram.functions["main"].block_specializations["CoreML7"]

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "dialects/mil/ops.h"
+#include "lower/mil/layers.h"
 
 namespace sardonyx::to_mil {
 
@@ -101,6 +102,7 @@ std::vector<Value*> lower_Cast(Lowering& ctx) {
   if (from == DType::kString || to == DType::kString || stored(to) == DType::kUndefined || stored(from) == DType::kUndefined)
     ctx.unsupported(fmt::format("Core ML has no cast from {} to {}", to_string(from), to_string(to)));
   if (to == DType::kBool) return {from == DType::kBool ? x : ctx.b.not_equal(x, ctx.like(x, 0))};
+  if (is_float(to) && stored(from) == DType::kI32) keep_integers_single(ctx);
   Value* y = ctx.cast(x, stored(to));
   if (ctx.is_from_u32(0) && is_float(to)) {
     Value* top = ctx.cast(ctx.b.less(x, 0), y->dtype());

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "ir/tensor_transform.h"
 #include "lower/mil/layers.h"
@@ -282,25 +283,27 @@ Value* convolution(Lowering& ctx, Value* x, Value* w) {
                      .strides = window.strides});
 }
 
-// Sums of products reach 65025 for each place, which is more than half precision has: they keep single precision until they are scaled.
-void keep_sums_single(Lowering& ctx) {
+}  // namespace
+
+void keep_integers_single(Lowering& ctx) {
+  static constexpr std::string_view kKeep[] = {"Add", "Cast", "Neg", "Reshape", "Squeeze", "Sub", "Unsqueeze"};
+  static constexpr std::string_view kEnd[] = {"Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mul"};
+  const auto in = [](const auto& ops, const Node& n) { return std::ranges::any_of(ops, [&](auto op) { return n.is(op); }); };
+  std::set<const Node*> seen{&ctx.node};
   std::vector<const Node*> behind{&ctx.node};
   while (!behind.empty()) {
     const Node& n = *behind.back();
     behind.pop_back();
     ctx.keep_single(n);
-    if (n.is("Mul") || n.is("Div")) continue;
+    if (in(kEnd, n)) continue;
     for (const Use& u : n.result()->uses()) {
-      const Node* next = u.owner;
-      if (next->is("Cast") || next->is("Add") || next->is("Mul") || next->is("Div")) behind.push_back(next);
+      if ((in(kKeep, *u.owner) || in(kEnd, *u.owner)) && seen.insert(u.owner).second) behind.push_back(u.owner);
     }
   }
 }
 
-}  // namespace
-
 std::vector<Value*> lower_MatMulInteger(Lowering& ctx) {
-  keep_sums_single(ctx);
+  keep_integers_single(ctx);
   const auto dims = ctx.in_dims(0);
   check_sum(ctx, dims.empty() ? Dim::of(1) : dims.back(), 1, 3, true);
   Value* x = centered(ctx, 0, 2, true);
@@ -309,7 +312,7 @@ std::vector<Value*> lower_MatMulInteger(Lowering& ctx) {
 
 // The kernel may have a zero point for each channel of the result.
 std::vector<Value*> lower_ConvInteger(Lowering& ctx) {
-  keep_sums_single(ctx);
+  keep_integers_single(ctx);
   const auto dims = ctx.in_dims(1);
   check_sum(ctx, ctx.dims().product(dims.subspan(1)), 1, 3, false);
   Value* w = ctx.in(1);

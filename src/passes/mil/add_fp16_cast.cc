@@ -111,6 +111,7 @@ std::set<const Node*> unfit(Graph& top, PassContext& context) {
   std::set<const Node*> found;
   for (Graph* g : graphs_in(top)) {
     for (const Node& n : g->nodes()) {
+      if (n.attr("keep_fp32") != nullptr) continue;
       const HalfVerdict v = ranges.judge(n).verdict;
       if (v != HalfVerdict::kOverflows && v != HalfVerdict::kVanishes) continue;
       found.insert(&n);
