@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 #include "dialects/mil/mil_builder.h"
-#include "dialects/mil/rule_util.h"
 #include "driver/input_shapes.h"
 #include "driver/model_counts.h"
 #include "driver/optimize.h"
@@ -146,42 +144,11 @@ std::vector<std::string> port_names(const Graph& g) {
   return names;
 }
 
-// Marks what add_int16_cast, which takes computed integers for small, would make wrong: integers that are selected, such as tokens, and
-// computed places along axes that may be longer than 32767.
-void mark_wide_integers(Model& mil) {
-  constexpr int64_t kMost = std::numeric_limits<int16_t>::max();
-  ValueFacts none;
-  const auto is_long = [&](Dim d) {
-    const auto most = d.is_int() ? std::optional(d.value()) : mil.dims().range(d).max;
-    return !most || *most > kMost;
-  };
-  const auto counts_far = [&](Node& n, const Value& x) {
-    const InferContext c(n, none, n.op().since_version);
-    const size_t indices = mil::rules::operand(c, "indices");
-    if (indices == mil::rules::kNoSlot || n.input(indices) == nullptr || n.input(indices)->is_constant()) return false;
-    const auto axis = mil::rules::param_int(c, "axis");
-    if (!axis) return std::ranges::any_of(x.type()->dims(), is_long);  // gather_nd
-    return is_long(x.type()->dim(static_cast<size_t>(*axis < 0 ? *axis + static_cast<int64_t>(x.type()->rank()) : *axis)));
-  };
-  for (Graph* g : graphs_in(mil.graph())) {
-    for (Node& n : g->nodes()) {
-      const bool gathers = n.op().name.starts_with("gather");
-      const Value* x = gathers || n.is("squeeze") || n.is("topk") ? n.input(0) : nullptr;
-      if (x == nullptr || !x->ranked()) continue;
-      const bool selects = x->dtype() == DType::kI32 && !x->is_constant();
-      if (selects || (gathers && x->type()->rank() > 0 && counts_far(n, *x)))
-        n.set_attrs(mil.with_attr(n.attrs(), "keep_int32", true));
-    }
-  }
-}
-
-// No file has the marks of precision.
+// The marks of single precision (LowerToMilOptions): no file has them.
 void forget_marks(Model& mil) {
   for (Graph* g : graphs_in(mil.graph())) {
     for (Node& n : g->nodes()) {
-      for (const char* mark : {"keep_fp32", "keep_int32"}) {
-        if (n.attr(mark) != nullptr) n.set_attrs(mil.without_attr(n.attrs(), mark));
-      }
+      if (n.attr("keep_fp32") != nullptr) n.set_attrs(mil.without_attr(n.attrs(), "keep_fp32"));
     }
   }
 }
@@ -242,6 +209,8 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
   // coremltools, whose presets are ours, sees one tensor where ONNX files have two.
   if (options.passes == ToCoremlOptions().passes) request.passes.insert(request.passes.begin(), "share_transposed_weights");
   if (options.half) request.options.emplace_back("compute_precision", "fp16");
+  // Before the user's, which win. Without half precision the pass does not run.
+  if (options.half) request.options.emplace(request.options.begin(), "add_int16_cast.assume_small", "false");
   if (report != nullptr && options.half) {
     request.explain = {"add_fp16_cast"};
     request.on_near_miss = [&](std::string_view, std::string_view node, std::string_view why) {
@@ -267,7 +236,6 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
   const double lower_seconds = watch.lap();
   const std::vector<std::string> before = port_names(mil->graph());
   const size_t classified = options.classifier ? classified_result(*mil, *options.classifier) : 0;
-  if (options.half) mark_wide_integers(*mil);
   run_passes(*mil, request);
   forget_marks(*mil);
   write_states(*mil);

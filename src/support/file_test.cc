@@ -54,7 +54,7 @@ TEST_F(FileTest, NoticesThatAFileChanged) {
   write_all(folder_ / "in", "hello");
   auto file = MappedFile::open(folder_ / "in");
   file->check_unchanged();
-  if (!kIsWindows) {  // it lets nobody change the size of a mapped file
+  if (!kIsWindows) {  // which does not let mapped files change their size
     write_all(folder_ / "in", "hello, world");
     EXPECT_NE(error_of([&] { file->check_unchanged(); }).find("its size was 5 bytes and is 12"), std::string::npos);
   }
@@ -65,7 +65,7 @@ TEST_F(FileTest, NoticesThatAFileChanged) {
 }
 
 TEST_F(FileTest, AFileReplacedByNameIsStillTheOneThatWasOpened) {
-  if (kIsWindows) GTEST_SKIP() << "it lets nobody replace a mapped file";
+  if (kIsWindows) GTEST_SKIP() << "Windows does not let mapped files be replaced";
   write_all(folder_ / "in", "hello");
   auto file = MappedFile::open(folder_ / "in");
   write_all(folder_ / "new", "other");

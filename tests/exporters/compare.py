@@ -1,6 +1,6 @@
 """Optimize kept models with Sardonyx and with its rivals, hold the results to onnxruntime, and print how small they are.
 
-    compare.py FOLDER [--only TEXT ...] [--page FILE]
+    compare.py FOLDER [--only TEXT ...] [--page FILE] [--coreml] [--write-coreml]
 
 FOLDER has a folder for each family of models (see kept.py). Asked of each model: what Sardonyx makes of it loads and runs in onnxruntime,
 with its optimizations off and on, with the same results, for all kept sizes; a second run changes no byte; no rival that keeps the results
@@ -232,7 +232,8 @@ def optimized(
     return found, faults
 
 
-def examine(name: str, source: Path, tools: dict[str, Tool], kept: dict) -> Row:
+def examine(name: str, source: Path, tools: dict[str, Tool] | None, kept: dict) -> Row:
+    """Without tools: the conversion to Core ML only."""
     feeds = load_feeds(source.with_suffix(".npz"))
     row = Row(name, {"nodes": count_nodes(source), "bytes": source.stat().st_size})
     try:
@@ -245,17 +246,20 @@ def examine(name: str, source: Path, tools: dict[str, Tool], kept: dict) -> Row:
         return row
     proto = onnx.load(source)
     bound = QUANTIZED if is_quantized(proto) else None
+    row.coreml = to_coreml.converted(source, want, feeds, bound)
+    wrong = [f"to Core ML: {row.coreml.reason}"] if row.coreml.kind == "wrong" else []
+    if tools is None:
+        row.faults = wrong
+        return row
     wanted = [want, want]
     # Its optimizations round otherwise: they are held to what they make of the model as it was.
     with contextlib.suppress(Exception):
         wanted[1] = run(source, feeds, True)
     target = source.with_suffix(".ours.out.pb")
     row.ours, row.faults = optimized(source, target, wanted, feeds, bound)
+    row.faults += wrong
     if all(i.version < NEWER for i in proto.opset_import if i.domain in ("", "ai.onnx")):
         _, row.newer = optimized(source, target, wanted, feeds, bound, opset=NEWER)
-    row.coreml = to_coreml.converted(source, want, feeds, bound)
-    if row.coreml.kind == "wrong":
-        row.faults.append(f"to Core ML: {row.coreml.reason}")
     if row.ours:
         ask_rivals(row, source, tools, want, feeds, bound or 1e-3, kept)
     return row
@@ -394,6 +398,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="+", metavar="TEXT")
     parser.add_argument("--page", type=Path, help="write the table there, in Markdown")
+    parser.add_argument("--coreml", action="store_true", help="only convert to Core ML")
     parser.add_argument("--write-coreml", action="store_true", help="write coreml.txt anew")
     arguments = parser.parse_args()
     store = arguments.folder / "results.json"
@@ -401,7 +406,7 @@ def main() -> int:
     versions = {t: importlib.metadata.version(t) for t in RIVALS}
     if kept.get("versions") != versions:
         kept = {"versions": versions}
-    tools = {t: Tool(t) for t in RIVALS}
+    tools = None if arguments.coreml else {t: Tool(t) for t in RIVALS}
     rows, families, refused = [], set(), {}
     for path in sorted(arguments.folder.glob("*/*.onnx")):
         name = f"{path.parent.name}/{path.stem}"
@@ -415,7 +420,7 @@ def main() -> int:
             flush=True,
         )
         store.write_text(json.dumps(kept))
-    for tool in tools.values():
+    for tool in (tools or {}).values():
         tool.stop()
     for notes in arguments.folder.glob("*/refused.json"):
         found = {f"{notes.parent.name}/{name}": why for name, why in json.loads(notes.read_text()).items()}
@@ -425,8 +430,9 @@ def main() -> int:
         head = "# Models that are refused on the way to Core ML. FAMILY/MODEL: why. `compare.py --write-coreml` writes it.\n"
         (HERE / "coreml.txt").write_text(head + "\n".join(found) + "\n")
     show(rows)
-    missed = verdict(rows, families, refused, whole=not arguments.only)
-    if arguments.page and not arguments.only:
+    whole = not arguments.only and not arguments.coreml
+    missed = verdict(rows, families, refused, whole)
+    if arguments.page and whole:
         arguments.page.write_text(page(rows))
     print(*missed, sep="\n")
     bad = {line.split(":")[0] for line in missed}

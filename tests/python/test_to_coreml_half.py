@@ -169,6 +169,22 @@ def test_angles_of_late_positions(outer):
         np.testing.assert_allclose(b, a, atol=2e-3)
 
 
+def test_places_computed_in_floats():
+    made = model(
+        [
+            helper.make_node("Mul", ["x", "rows"], ["at"]),
+            helper.make_node("Cast", ["at"], ["i"], to=TensorProto.INT64),
+            helper.make_node("Gather", ["table", "i"], ["y"]),
+        ],
+        [("x", TensorProto.FLOAT, ["N"])],
+        [("y", TensorProto.FLOAT)],
+        [("rows", np.float32(4099)), ("table", np.arange(4099, dtype=np.float32) % 101)],
+    )
+    x = ((np.array([0, 5, 2049, 3333, 4098]) + 0.5) / 4099).astype(np.float32)
+    (wanted,), (found,) = both(made, {"x": x})
+    np.testing.assert_array_equal(found, wanted)
+
+
 def test_the_mark_is_not_written(tmp_path):
     made = model(
         [helper.make_node("MatMulInteger", ["x", "w"], ["y"])],

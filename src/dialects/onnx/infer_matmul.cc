@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "dialects/onnx/einsum_terms.h"
 #include "dialects/onnx/rule_util.h"
 #include "dialects/onnx/rules.h"
 
@@ -64,19 +65,8 @@ void einsum(InferContext& c) {
   for (size_t i = 0; i < c.num_inputs() && dtype == DType::kUndefined; ++i) dtype = dtype_of(c, i);
   const auto attribute = c.attr_string("equation");
   if (!attribute) return;
-  std::string equation;
-  for (char ch : *attribute) {
-    if (ch != ' ') equation += ch;
-  }
-  const size_t arrow = equation.find("->");
-  const std::string left = equation.substr(0, arrow);
-  std::vector<std::string> terms;
-  for (size_t from = 0;;) {
-    const size_t comma = left.find(',', from);
-    terms.push_back(left.substr(from, comma == std::string::npos ? comma : comma - from));
-    if (comma == std::string::npos) break;
-    from = comma + 1;
-  }
+  const std::string& equation = *attribute;
+  const auto [terms, result] = split_einsum(equation);
   if (terms.size() != c.num_inputs()) c.fail(fmt::format("equation '{}' has {} terms", equation, terms.size()));
 
   std::map<char, Dim> sizes;
@@ -123,14 +113,14 @@ void einsum(InferContext& c) {
   DimVec dims;
   const auto put_ellipsis = [&] { dims.insert(dims.end(), ellipsis.begin(), ellipsis.end()); };
   bool uses_ellipsis = false;
-  if (arrow == std::string::npos) {
+  if (!result) {
     uses_ellipsis = any_ellipsis;
     put_ellipsis();
     for (const auto& [letter, count] : times) {
       if (count == 1) dims.push_back(sizes[letter]);
     }
   } else {
-    const std::string right = equation.substr(arrow + 2);
+    const std::string& right = *result;
     for (size_t k = 0; k < right.size(); ++k) {
       if (right.compare(k, 3, "...") == 0) {
         uses_ellipsis = true;

@@ -326,7 +326,7 @@ void Context::lower_node(const Node& n, MilBuilder& b) {
     const Node* before = b.graph().last();
     Lowering ctx(*this, n, b);
     std::vector<Value*> results = lower(ctx);
-    if (options_.marks_single && single_.contains(&n)) mark_single(b.graph(), before);
+    if (single_.contains(&n)) mark_single(b.graph(), before);
     check_results(n, results, b);
   } catch (const Error& e) {
     if (e.code() == ErrorCode::kUnsupported) {

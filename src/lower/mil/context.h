@@ -23,7 +23,7 @@ class Context {
   Context(const Model& onnx, const ValueFacts& onnx_facts, Model& mil, const LowerToMilOptions& options);
 
   // See Lowering::keep_single().
-  void keep_single(const Node& n) { single_.insert(&n); }
+  bool keep_single(const Node& n) { return options_.marks_single && single_.insert(&n).second; }
 
   // The whole main function. Throws one Error for everything unsupported.
   void run();

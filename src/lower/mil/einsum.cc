@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "dialects/onnx/einsum_terms.h"
 #include "lower/mil/lowering.h"
 
 namespace sardonyx::to_mil {
@@ -35,36 +36,28 @@ std::string with_ellipsis(std::string text, size_t axes) {
 }
 
 Equation equation_of(Lowering& ctx) {
-  std::string text = ctx.string_attr("equation", "");
-  std::erase(text, ' ');
-  const size_t arrow = text.find("->");
-  std::string rest = text.substr(0, arrow) + ',';
+  const EinsumTerms terms = split_einsum(ctx.string_attr("equation", ""));
   Equation e;
   size_t widest = 0;
-  std::string counted;
-  for (size_t i = 0; i < ctx.node.num_inputs(); ++i) {
-    const size_t comma = std::min(rest.find(','), rest.size());
-    const std::string own = rest.substr(0, comma);
-    rest.erase(0, comma + 1);
-    const size_t letters = own.size() - (own.find("...") == std::string::npos ? 0 : 3), rank = ctx.rank(i);
-    const size_t dots = rank - std::min(letters, rank);
+  std::string letters;
+  for (size_t i = 0; i < terms.operands.size(); ++i) {
+    const std::string& own = terms.operands[i];
+    letters += with_ellipsis(own, 0);
+    const size_t named = with_ellipsis(own, 0).size(), dots = ctx.rank(i) - std::min(named, ctx.rank(i));
     widest = std::max(widest, dots);
     e.terms.push_back({ctx.in(i), with_ellipsis(own, dots)});
-    counted += with_ellipsis(own, 0);
     std::string sorted = e.terms.back().labels;
-    if (sorted.size() != rank)
-      throw Error(ErrorCode::kInvalidModel,
-                  fmt::format("'{}' has other axes than operand {}, whose rank is {}", text, i, rank));
     std::ranges::sort(sorted);
-    if (std::ranges::adjacent_find(sorted) != sorted.end()) ctx.unsupported(fmt::format("the diagonal in '{}'", own));
+    if (std::ranges::adjacent_find(sorted) != sorted.end())
+      ctx.unsupported(fmt::format("a letter twice in '{}', which takes a diagonal", own));
   }
-  if (arrow != std::string::npos) {
-    e.result = with_ellipsis(text.substr(arrow + 2), widest);
+  if (terms.result) {
+    e.result = with_ellipsis(*terms.result, widest);
   } else {
-    std::ranges::sort(counted);
+    std::ranges::sort(letters);
     e.result = ellipsis(widest);
-    for (char c : counted) {
-      if (std::ranges::count(counted, c) == 1) e.result += c;
+    for (char c : letters) {
+      if (std::ranges::count(letters, c) == 1) e.result += c;
     }
   }
   return e;
@@ -168,7 +161,7 @@ Term contracted(Lowering& ctx, Term x, Term y, const std::string& kept) {
 std::vector<Value*> lower_Einsum(Lowering& ctx) {
   Equation e = equation_of(ctx);
   if (!ctx.takes("matmul", e.terms[0].v->dtype()))
-    ctx.unsupported(fmt::format("Core ML multiplies no matrices of {}", to_string(e.terms[0].v->dtype())));
+    ctx.unsupported(fmt::format("Core ML cannot multiply matrices of {}", to_string(e.terms[0].v->dtype())));
   Term all = e.terms[0];
   for (size_t i = 1; i < e.terms.size(); ++i) {
     std::string kept = e.result;
@@ -176,8 +169,6 @@ std::vector<Value*> lower_Einsum(Lowering& ctx) {
     all = contracted(ctx, all, e.terms[i], kept);
   }
   sum_others(ctx, all, [&](char c) { return has(e.result, c); });
-  if (all.labels.size() != e.result.size())
-    throw Error(ErrorCode::kInvalidModel, "the result of the equation has an axis that no operand has");
   return {ordered(ctx, all, e.result)};
 }
 

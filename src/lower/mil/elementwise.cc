@@ -103,6 +103,10 @@ std::vector<Value*> lower_Cast(Lowering& ctx) {
     ctx.unsupported(fmt::format("Core ML has no cast from {} to {}", to_string(from), to_string(to)));
   if (to == DType::kBool) return {from == DType::kBool ? x : ctx.b.not_equal(x, ctx.like(x, 0))};
   if (is_float(to) && stored(from) == DType::kI32) keep_integers_single(ctx);
+  if (is_float(from) && stored(to) == DType::kI32) {  // a place computed in floats
+    ctx.keep_single(ctx.node);
+    ctx.keep_single_before(x);
+  }
   Value* y = ctx.cast(x, stored(to));
   if (ctx.is_from_u32(0) && is_float(to)) {
     Value* top = ctx.cast(ctx.b.less(x, 0), y->dtype());

@@ -135,7 +135,7 @@ bool Lowering::takes(std::string_view op, DType d) const {
   return data != found->inputs.end() && (data->types.any || (data->types.tensor >> static_cast<int>(d) & 1) != 0);
 }
 
-void Lowering::keep_single(const Node& n) { context_.keep_single(n); }
+bool Lowering::keep_single(const Node& n) { return context_.keep_single(n); }
 
 namespace {
 

@@ -73,8 +73,9 @@ class Lowering {
   std::vector<int64_t> ints_attr(std::string_view name, size_t count, int64_t otherwise) const;
 
   // --- precision
-  // What an ONNX node is lowered to stays in single precision: half precision would make it wrong, not just less exact.
-  void keep_single(const Node& n);
+  // What an ONNX node is lowered to stays in single precision: half precision would make it wrong, not just less exact. False if that
+  // was known, or if nothing becomes half precision. To be called before the node is lowered, or while it is.
+  bool keep_single(const Node& n);
   // So do the ops that compute v: elementwise ones, those that move elements, and products of one place.
   void keep_single_before(Value* v);
 

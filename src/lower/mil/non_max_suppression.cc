@@ -51,7 +51,7 @@ std::vector<Value*> lower_NonMaxSuppression(Lowering& ctx) {
   Value* scores = ctx.in(1);
   const std::vector<Dim> dims(scores->type()->dims().begin(), scores->type()->dims().end());
   const auto known = ctx.has(2) ? ctx.number(2) : 0.0;
-  if (known && *known <= 0) ctx.unsupported("no boxes at all");
+  if (known && *known <= 0) ctx.unsupported("max_output_boxes_per_class of 0, the default, which selects no box");
   const auto one = [&](size_t i) { return ctx.reshape(ctx.in(i), {}); };
   Value* limit = ctx.has(3) ? ctx.cast(one(3), scores->dtype()) : ctx.like(scores, 0);
   Value* none = ctx.like(scores, -std::numeric_limits<double>::infinity());

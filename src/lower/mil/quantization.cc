@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <set>
 
 #include "ir/tensor_transform.h"
 #include "lower/mil/layers.h"
@@ -289,15 +288,13 @@ void keep_integers_single(Lowering& ctx) {
   static constexpr std::string_view kKeep[] = {"Add", "Cast", "Neg", "Reshape", "Squeeze", "Sub", "Unsqueeze"};
   static constexpr std::string_view kEnd[] = {"Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mul"};
   const auto in = [](const auto& ops, const Node& n) { return std::ranges::any_of(ops, [&](auto op) { return n.is(op); }); };
-  std::set<const Node*> seen{&ctx.node};
   std::vector<const Node*> behind{&ctx.node};
   while (!behind.empty()) {
     const Node& n = *behind.back();
     behind.pop_back();
-    ctx.keep_single(n);
-    if (in(kEnd, n)) continue;
+    if (!ctx.keep_single(n) || in(kEnd, n)) continue;
     for (const Use& u : n.result()->uses()) {
-      if ((in(kKeep, *u.owner) || in(kEnd, *u.owner)) && seen.insert(u.owner).second) behind.push_back(u.owner);
+      if (in(kKeep, *u.owner) || in(kEnd, *u.owner)) behind.push_back(u.owner);
     }
   }
 }

@@ -19,7 +19,7 @@ class Boxes {
     const std::string coordinates = ctx.string_attr("coordinate_transformation_mode", "half_pixel");
     half_ = coordinates == "half_pixel";
     grid_ = ctx.int_attr("sampling_ratio", 0);
-    if (ctx.string_attr("mode", "avg") != "avg") ctx.unsupported("the largest of the samples");
+    if (ctx.string_attr("mode", "avg") != "avg") ctx.unsupported("the mode max");
     if (grid_ <= 0) ctx.unsupported("a number of samples that depends on the sizes of the boxes");
     boxes_ = b_.mul(ctx.cast(ctx.in(1), DType::kF32), f(ctx.float_attr("spatial_scale", 1)));
     if (half_) boxes_ = b_.sub(boxes_, f(0.5));

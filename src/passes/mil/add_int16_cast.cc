@@ -4,8 +4,9 @@
 // iOS 17 on), or the ops that prefer_int16_ops names. Constants that fit become uint16, or int16 if they are
 // negative; others stay, and so do computed indices into more than 32767 elements. Computed values are
 // assumed to fit, as in coremltools' pass of this name, and become int16 (or target_dtype), or uint16 again
-// if they were cast from that. An op with the attribute keep_int32 stays as it is. Relaxed: equal if all
-// numbers fit.
+// if they were cast from that. With assume_small=false, only computed places do, along axes that are known to
+// be short enough: numbers that are selected, such as tokens, stay. An op with the attribute keep_int32 stays
+// as it is. Relaxed: equal if all numbers fit.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,16 +41,21 @@ DType narrow(const Tensor& t) {
   return DType::kUndefined;
 }
 
-// Whether computed indices may exceed the range of int16.
-bool counts_too_far(Node& n, PassContext& context) {
-  const Value *indices = operand(n, context, "indices"), *x = operand(n, context, "x");
-  const auto axis = rules::param_int(params(n, context), "axis");
-  if (indices == nullptr || indices->is_constant() || x == nullptr || !x->ranked() || !axis) return false;
+// Whether places along the op's axis (any, if it has none, as gather_nd) may exceed `most`. Sizes that are open do if `open_is_long`.
+bool is_long(Node& n, PassContext& context, int64_t most, bool open_is_long) {
+  const Value* x = operand(n, context, "x");
+  if (x == nullptr || !x->ranked()) return open_is_long;
+  const Dims& dims = n.model().dims();
+  const auto exceeds = [&](Dim d) {
+    if (d.is_int() || !open_is_long) return d.is_int() && d.value() > most;
+    const auto largest = dims.range(d).max;
+    return !largest || *largest > most;
+  };
+  const auto axis = n.is("gather_nd") ? std::nullopt : rules::param_int(params(n, context), "axis");
+  if (!axis) return open_is_long && std::ranges::any_of(x->type()->dims(), exceeds);
   const auto rank = static_cast<int64_t>(x->type()->rank());
   const int64_t at = *axis < 0 ? *axis + rank : *axis;
-  if (at < 0 || at >= rank) return false;
-  const Dim d = x->type()->dim(static_cast<size_t>(at));
-  return d.is_int() && d.value() > std::numeric_limits<int16_t>::max();
+  return at >= 0 && at < rank && exceeds(x->type()->dim(static_cast<size_t>(at)));
 }
 
 size_t to_16_bits(Graph& top, PassContext& context) {
@@ -62,24 +68,30 @@ size_t to_16_bits(Graph& top, PassContext& context) {
     const Attr* keep = n.attr("keep_int32");
     return keep != nullptr && keep->get<bool>() && *keep->get<bool>();
   };
+  const bool assume_small = context.options().flag("assume_small", true);
+  // topk tells its places in 16 bits, too.
+  const auto tells_too_far = [&](Node& n) {
+    return !assume_small && n.is("topk") && is_long(n, context, std::numeric_limits<uint16_t>::max(), true);
+  };
   const Rewriter scout(top, context);
   const bool has_16_bits = takes(scout, "cast", DType::kI16) && takes(scout, "cast", DType::kU16);
   return insert_casts(
       top, context,
       {.from = DType::kI32,
-       .changes = [&](Node& n) { return has_16_bits && ops.contains(n.op().name) && !is_kept(n); },
+       .changes = [&](Node& n) { return has_16_bits && ops.contains(n.op().name) && !is_kept(n) && !tells_too_far(n); },
        .target =
            [&](Node& n, size_t i) {
              const Value& v = *n.input(i);
+             const bool is_place = slot_of(n.op(), i, n.num_inputs())->name == "indices";
              DType fits = computed;
              if (v.is_constant()) {
                fits = v.constant()->is_promise() ? DType::kUndefined : narrow(*v.constant());
                if (fits == DType::kUndefined) return fits;
+             } else if (is_place ? is_long(n, context, std::numeric_limits<int16_t>::max(), !assume_small) : !assume_small) {
+               return DType::kUndefined;
              } else if (const Node* def = v.def(); def != nullptr && def->is("cast")) {
                fits = def->input(0)->dtype() == DType::kU16 ? DType::kU16 : DType::kI16;
              }
-             const std::string_view slot = slot_of(n.op(), i, n.num_inputs())->name;
-             if (slot == "indices" && counts_too_far(n, context)) return DType::kUndefined;
              return takes(n, i, fits) ? fits : DType::kUndefined;
            },
        .parameter = [&](Rewriter& b, Node& n, size_t i) -> Value* {
@@ -101,6 +113,7 @@ Pass add_int16_cast() {
                           return changed > 0;
                         })
       .option("target_dtype", "type of computed values: int16 (the default) or uint16")
+      .option("assume_small", "false: computed numbers are not taken for small, only places along axes known to be short")
       .option("prefer_int16_ops",
               "ops to change: gather,gather_along_axis,gather_nd,squeeze,topk by default; an empty list means none");
 }

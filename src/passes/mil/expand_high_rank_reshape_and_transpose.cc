@@ -4,8 +4,9 @@
 // Axes that p keeps side by side count as one. If fewer than six are left, one reshape and one transpose are
 // enough. Otherwise each step transposes (done, before, axis, behind), of rank 4, by <0,2,1,3>, which moves
 // one axis to the front. All sizes that are open, such as the batch, must lie in one such group, which is -1 in
-// the shapes. Elementwise ops of more than five axes in between, such as quantize, move behind the last reshape. The inner reshape and the transpose must have no other user. After coremltools' pass of this name,
-// which needs known sizes.
+// the shapes. The inner reshape and the transpose must have no other user. Before that, elementwise ops of more
+// than five axes, such as quantize, move behind the last reshape, and two reshapes become one. After coremltools'
+// pass of this name, which needs known sizes and no ops in between.
 #include <algorithm>
 
 #include "passes/mil/params.h"

@@ -12,6 +12,7 @@
 // operands; sums of integers below 64 bits; batch axes that are not the first axes of all three values in one
 // order.
 // Rounds: the sum may run in another order.
+#include "dialects/onnx/einsum_terms.h"
 #include "dialects/onnx/refusals.h"
 #include "passes/onnx/fuse/attention.h"
 #include "passes/onnx/fuse/fusion.h"
@@ -29,17 +30,11 @@ struct Equation {
 
 // The equation of a checked node, which has as many operands, of as many axes, as the equation says.
 std::optional<Equation> parse(const Node& n) {
-  auto text = string_attr(n, "equation");
+  const auto text = string_attr(n, "equation");
   if (!text) return std::nullopt;
-  std::erase(*text, ' ');
-  const size_t arrow = text->find("->");
-  if (arrow == std::string::npos) return std::nullopt;
-  Equation e;
-  e.result = text->substr(arrow + 2);
-  std::string rest_of = text->substr(0, arrow);
-  for (size_t at; (at = rest_of.find(',')) != std::string::npos; rest_of.erase(0, at + 1))
-    e.operands.push_back(rest_of.substr(0, at));
-  e.operands.push_back(rest_of);
+  EinsumTerms terms = split_einsum(*text);
+  if (!terms.result) return std::nullopt;
+  Equation e{std::move(terms.operands), std::move(*terms.result)};
   const auto twice = [](std::string s) {  // including the dots of an ellipsis
     std::sort(s.begin(), s.end());
     return std::adjacent_find(s.begin(), s.end()) != s.end();
