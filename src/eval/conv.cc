@@ -66,15 +66,10 @@ Window window_of(Call& c, std::span<const int64_t> size, std::vector<int64_t> ke
 
 namespace {
 
-// Fills columns[(channel, kernel element)][window position] from `channels` planes of x. Padding reads as
-// `outside`.
-template <class T>
-void columns_of(const T* x, int64_t channels, const Window& w, T outside, std::vector<T>& columns) {
-  const int64_t places = w.kernel_size(), positions = w.out_size(), plane = product(w.size);
+// The index that each kernel element reads at each window position, in a plane of the input. -1 is padding.
+std::vector<int64_t> sources_of(const Window& w) {
+  const int64_t places = w.kernel_size(), positions = w.out_size();
   const std::vector<int64_t> strides = dense_strides(w.size);
-  columns.resize(static_cast<size_t>(channels * places * positions));
-  // The index that each kernel element reads at each window position, computed once for all channels. -1 is
-  // padding.
   std::vector<int64_t> source(static_cast<size_t>(places * positions));
   for_each_position(w.kernel, [&](int64_t k, const std::vector<int64_t>& kernel_at) {
     for_each_position(w.out, [&](int64_t p, const std::vector<int64_t>& at) {
@@ -86,6 +81,15 @@ void columns_of(const T* x, int64_t channels, const Window& w, T outside, std::v
       source[static_cast<size_t>(k * positions + p)] = from;
     });
   });
+  return source;
+}
+
+// Fills columns[(channel, kernel element)][window position] from `channels` planes of x, each of `plane` elements. Padding reads as
+// `outside`.
+template <class T>
+void columns_of(const T* x, int64_t channels, int64_t plane, const std::vector<int64_t>& source, T outside,
+                std::vector<T>& columns) {
+  columns.resize(static_cast<size_t>(channels) * source.size());
   T* to = columns.data();
   for (int64_t ch = 0; ch < channels; ++ch) {
     for (int64_t from : source) *to++ = from < 0 ? outside : x[ch * plane + from];
@@ -126,10 +130,11 @@ Array conv_as(Call& c, const Array& x, const Array& weights, const std::vector<T
   Array out = c.make(out_type, shape);
   const std::vector<T> data = load_all<T>(x), kernel = load_all<T>(weights);
   const int64_t plane = product(w.size), positions = w.out_size(), depth = s.in_channels * w.kernel_size();
+  const std::vector<int64_t> source = sources_of(w);
   std::vector<T> columns, result(static_cast<size_t>(s.out_channels * positions));
   for (int64_t b = 0; b < s.batch; ++b) {
     for (int64_t g = 0; g < s.groups; ++g) {
-      columns_of<T>(data.data() + (b * s.groups + g) * s.in_channels * plane, s.in_channels, w, T{0}, columns);
+      columns_of<T>(data.data() + (b * s.groups + g) * s.in_channels * plane, s.in_channels, plane, source, T{0}, columns);
       product_of(c, kernel.data() + g * s.out_channels * depth, columns.data(), result.data(), s.out_channels, depth,
                  positions);
       if (bias != nullptr) {

@@ -358,7 +358,8 @@ std::function<double(double)> function(const Mil& m, std::string_view slot, std:
 }  // namespace
 
 // The weights' gate order is input, forget, output, cell. Peepholes feed the old cell to the input and forget
-// gates, and the new cell to the output gate. clip bounds the cell.
+// gates, and the new cell to the output gate. clip bounds the cell. "reverse" returns its results in the order in which it reads, and
+// the second half of "bidirectional" in that of the sequence.
 void lstm(Mil m) {
   const Array &x = m.in("x"), &h0 = m.in("initial_h"), &c0 = m.in("initial_c");
   const std::string direction = m.text("direction", "forward");
@@ -400,7 +401,7 @@ void lstm(Mil m) {
           const double input = gate(z[i] + peep[i] * memory[i]), forget = gate(z[n + i] + peep[n + i] * memory[i]);
           memory[i] = std::clamp(forget * memory[i] + input * candidate(z[3 * n + i]), -clip, clip);
           mine[i] = gate(z[2 * n + i] + peep[2 * n + i] * memory[i]) * last(memory[i]);
-          if (all) y[(t * batch + b) * directions * n + d * n + i] = mine[i];
+          if (all) y[((d == 1 ? t : k) * batch + b) * directions * n + d * n + i] = mine[i];
         }
       }
     }
@@ -411,8 +412,19 @@ void lstm(Mil m) {
   m.set(m.c.of<double>(x.dtype(), state, cell), 2);
 }
 
-// MIL's gate order is reset, new, update; ONNX's is update, reset, new. The reset gate multiplies the new
-// gate's bias.
+namespace {
+
+// The sequence in the order in which `direction` reads it. Core ML returns the results of "reverse" in that order, too.
+Array as_read(const Mil& m) {
+  const Array& x = m.in("x");
+  if (m.text("direction", "forward") != "reverse") return x;
+  return m.onnx("Slice", {x, m.i64s({-1}), m.i64s({std::numeric_limits<int64_t>::min()}), m.i64s({0}), m.i64s({-1})});
+}
+
+}  // namespace
+
+// MIL's gate order is reset, new, update; ONNX's is update, reset, new. The reset gate multiplies the state before the product,
+// or with reset_after its product and the recurrent bias.
 void gru(Mil m) {
   const Array& x = m.in("x");
   const int64_t hidden = hidden_size(m);
@@ -421,14 +433,13 @@ void gru(Mil m) {
   const Array recurrent = m.has("bias") ? gates(m, m.in("bias"), order) : zero;
   const Array input = m.has("input_bias") ? gates(m, m.in("input_bias"), order) : zero;
   const Array bias = m.onnx("Concat", {input, recurrent}, {attr("axis", 1)});
-  const auto out = m.onnx_all(
-      "GRU",
-      {x, gates(m, m.in("weight_ih"), order), gates(m, m.in("weight_hh"), order), bias, Array(),
-       initial(m, m.in("initial_h"), 1)},
-      {attr("hidden_size", hidden), attr("direction", m.text("direction", "forward")), attr("linear_before_reset", 1),
-       attr("activations",
-            Attr::Strings{activation(m, "recurrent_activation", "sigmoid"), activation(m, "activation", "tanh")})},
-      2);
+  const auto out = m.onnx_all("GRU",
+                              {as_read(m), gates(m, m.in("weight_ih"), order), gates(m, m.in("weight_hh"), order), bias,
+                               Array(), initial(m, m.in("initial_h"), 1)},
+                              {attr("hidden_size", hidden), attr("linear_before_reset", m.flag("reset_after") ? 1 : 0),
+                               attr("activations", Attr::Strings{activation(m, "recurrent_activation", "sigmoid"),
+                                                                 activation(m, "activation", "tanh")})},
+                              2);
   m.set(sequence(m, out[0], out[1]), 0);
   m.set(last(m, out[1]), 1);
 }
@@ -439,12 +450,11 @@ void rnn(Mil m) {
   const auto order = {int64_t{0}};
   const Array zero = m.c.dense(m.c.full(x.dtype(), {1, hidden}, 0));
   const Array bias = m.onnx("Concat", {m.has("bias") ? gates(m, m.in("bias"), order) : zero, zero}, {attr("axis", 1)});
-  const auto out = m.onnx_all("RNN",
-                              {x, gates(m, m.in("weight_ih"), order), gates(m, m.in("weight_hh"), order), bias, Array(),
-                               initial(m, m.in("initial_h"), 1)},
-                              {attr("hidden_size", hidden), attr("direction", m.text("direction", "forward")),
-                               attr("activations", Attr::Strings{activation(m, "activation", "tanh")})},
-                              2);
+  const auto out =
+      m.onnx_all("RNN",
+                 {as_read(m), gates(m, m.in("weight_ih"), order), gates(m, m.in("weight_hh"), order), bias, Array(),
+                  initial(m, m.in("initial_h"), 1)},
+                 {attr("hidden_size", hidden), attr("activations", Attr::Strings{activation(m, "activation", "tanh")})}, 2);
   m.set(sequence(m, out[0], out[1]), 0);
   m.set(last(m, out[1]), 1);
 }

@@ -80,6 +80,7 @@ void SplitToSequence(Call& c) {
   } else if (c.in(1).rank() == 0) {  // chunks of that size, the last one perhaps smaller
     const int64_t each = c.int_scalar(1);
     c.require(each > 0, "the size of a chunk must be positive");
+    drop_axis = each == 1 && c.int_attr("keepdims", 1) == 0;  // as onnxruntime: the standard ignores keepdims here
     for (int64_t left = n; left > 0; left -= each) sizes.push_back(std::min(each, left));
   } else {
     sizes = c.ints(1);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "dialects/onnx/slice_end.h"
 #include "eval/elementwise.h"
 #include "eval/kernel.h"
 
@@ -300,14 +301,14 @@ void Slice(Call& c) {
   int64_t offset = 0;
   for (size_t i = 0; i < which.size(); ++i) {
     const size_t d = which[i];
-    const int64_t n = x.dim(d), step = steps[i];
+    const int64_t n = x.dim(d), step = steps[i], last = onnx::slice_end(ends[i], step);
     if (step == 0 || step == INT64_MIN) c.fail("a step is 0");
     auto bound = [&](int64_t v, int64_t low, int64_t high) {
       if (v < 0) v += n;
       return std::clamp(v, low, high);
     };
     const int64_t begin = step > 0 ? bound(starts[i], 0, n) : bound(starts[i], 0, n - 1);
-    const int64_t end = step > 0 ? bound(ends[i], 0, n) : bound(ends[i], -1, n - 1);
+    const int64_t end = step > 0 ? bound(last, 0, n) : bound(last, -1, n - 1);
     const int64_t span = step > 0 ? end - begin : begin - end;
     const int64_t stride = step > 0 ? step : -step;
     shape[d] = span <= 0 || n == 0 ? 0 : (span - 1) / stride + 1;

@@ -30,19 +30,26 @@ void append_numbers(std::string& out, uint32_t field, const std::vector<int64_t>
 }
 
 struct Range {
-  int64_t low = 1, high = -1;  // -1: no bound
+  int64_t low = 1, high = 1;
 };
 
-Range range_of(const Dims& dims, Dim d) {
+// Core ML does not load ML programs whose ranges have no upper end.
+Range range_of(Dims& dims, Dim d) {
   if (d.is_int()) return {d.value(), d.value()};
   const DimRange r = dims.range(d);
   const int64_t low = std::max<int64_t>(r.min.value_or(1), 1);
-  return {low, r.max ? std::max(*r.max, low) : -1};
+  if (r.max) return {low, std::max(*r.max, low)};
+  const Dim largest = dims.substitute(d, [&](std::string_view name) -> std::optional<Dim> {
+    const DimRange of_name = dims.symbol_range(name);
+    return Dim::of(of_name.max.value_or(std::max(kAssumedUpperBound, 2 * of_name.min.value_or(1))));
+  });
+  return {low, std::max(largest.is_int() ? largest.value() : kAssumedUpperBound, low)};
 }
 
-// With each named size at the low end of its range.
-int64_t default_size(Dims& dims, Dim d) {
+// With each named size at its default, or else at the low end of its range.
+int64_t default_size(Dims& dims, Dim d, const CoremlFeatures& features) {
   const Dim got = dims.substitute(d, [&](std::string_view name) -> std::optional<Dim> {
+    if (const auto at = features.default_sizes.find(name); at != features.default_sizes.end()) return Dim::of(at->second);
     return Dim::of(std::max<int64_t>(dims.symbol_range(name).min.value_or(1), 1));
   });
   return got.is_int() ? std::max<int64_t>(got.value(), 1) : 1;
@@ -58,19 +65,20 @@ int64_t size_in(Dims& dims, Dim d, const std::map<std::string, int64_t, std::les
   return got.value();
 }
 
-std::string range_message(const Dims& dims, Dim d) {
-  const Range r = range_of(dims, d);
+std::string message_of(Range r) {
   std::string one;
   append_number(one, 1, static_cast<uint64_t>(r.low));
   append_number(one, 2, static_cast<uint64_t>(r.high));
   return one;
 }
 
+std::string range_message(Dims& dims, Dim d) { return message_of(range_of(dims, d)); }
+
 bool is_open(const Type* t) {
   return std::ranges::any_of(t->dims(), [](Dim d) { return !d.is_int(); });
 }
 
-// The shapes that a type of open sizes has: those that are listed, or the one with each name at the low end of its range.
+// The shapes that a type of open sizes has: those that are listed, or the default one.
 std::vector<std::vector<int64_t>> shapes_of(Model& m, const Type* t, const CoremlFeatures& features) {
   std::vector<std::vector<int64_t>> shapes(features.shapes.empty() || !is_open(t) ? 1 : features.shapes.size());
   for (size_t i = 0; i < shapes.size(); ++i) {
@@ -78,7 +86,7 @@ std::vector<std::vector<int64_t>> shapes_of(Model& m, const Type* t, const Corem
       const bool listed = !d.is_int() && !features.shapes.empty();
       shapes[i].push_back(d.is_int() ? d.value()
                           : listed   ? size_in(m.dims(), d, features.shapes[i])
-                                     : default_size(m.dims(), d));
+                                     : default_size(m.dims(), d, features));
     }
   }
   return shapes;
@@ -142,15 +150,30 @@ std::string feature(Model& m, std::string_view name, const Type* t, bool is_inpu
   return out;
 }
 
-// FeatureDescription of an image: [1, channels, height, width]
-std::string image_feature(Model& m, std::string_view name, const Type* t, std::string_view color,
+uint64_t color_number(std::string_view color) {
+  constexpr std::pair<std::string_view, uint64_t> kColors[] = {{"gray", 10}, {"rgb", 20}, {"bgr", 30}, {"gray16", 40}};
+  const auto at = std::ranges::find(kColors, color, [](const auto& c) { return c.first; });
+  SX_CHECK(at != std::end(kColors), "an unknown color of images");
+  return at->second;
+}
+
+// FeatureDescription of an image: [1, channels, height, width]. Of a result of open size any size is said, as by coremltools.
+std::string image_feature(Model& m, std::string_view name, const Type* t, std::string_view color, bool is_input,
                           const CoremlFeatures& features) {
   std::string image, type, out, flexible;
-  const auto shapes = shapes_of(m, t, features);
-  append_number(image, 1, static_cast<uint64_t>(shapes[0][3]));
-  append_number(image, 2, static_cast<uint64_t>(shapes[0][2]));
-  append_number(image, 3, color == "gray" ? 10 : color == "rgb" ? 20 : 30);
-  if (shapes.size() > 1) {
+  const bool any = !is_input && is_open(t);
+  const auto shapes = any ? std::vector<std::vector<int64_t>>() : shapes_of(m, t, features);
+  if (!any) {
+    append_number(image, 1, static_cast<uint64_t>(shapes[0][3]));
+    append_number(image, 2, static_cast<uint64_t>(shapes[0][2]));
+  }
+  append_number(image, 3, color_number(color));
+  if (any) {
+    const std::string range = message_of({1, -1});
+    append_field(flexible, 1, range);
+    append_field(flexible, 2, range);
+    append_field(image, 31, flexible);
+  } else if (shapes.size() > 1) {
     for (const std::vector<int64_t>& shape : shapes) {
       std::string one;
       append_number(one, 1, static_cast<uint64_t>(shape[3]));
@@ -198,17 +221,18 @@ void set_description(Model& model, std::string description) {
 void describe_coreml(Model& model, const CoremlMetadata& metadata, const CoremlFeatures& features) {
   const Graph& g = model.graph();
   std::string out, states;
+  const auto described = [&](std::string_view name, const Type* t, bool is_input) {
+    const auto& images = is_input ? features.image_inputs : features.image_outputs;
+    const auto image = std::ranges::find(images, name, [](const auto& i) { return std::string_view(i.first); });
+    return image != images.end() ? image_feature(model, name, t, image->second, is_input, features)
+                                 : feature(model, name, t, is_input, features);
+  };
   for (const Port& p : g.inputs()) {
     const bool state = p.value->type() != nullptr && p.value->type()->kind() == TypeKind::kState;
-    const auto image =
-        std::ranges::find(features.images, p.name.view(), [](const auto& i) { return std::string_view(i.first); });
-    const std::string one = image != features.images.end()
-                                ? image_feature(model, p.name.view(), p.value->type(), image->second, features)
-                                : feature(model, p.name.view(), p.value->type(), true, features);
-    append_field(state ? states : out, state ? 13 : 1, one);
+    append_field(state ? states : out, state ? 13 : 1, described(p.name.view(), p.value->type(), true));
   }
   for (size_t i = 0; i < g.outputs().size(); ++i)
-    append_field(out, 10, feature(model, g.outputs()[i].name.view(), g.output(i)->type(), false, features));
+    append_field(out, 10, described(g.outputs()[i].name.view(), g.output(i)->type(), false));
   if (!features.label.empty()) {
     append_field(out, 11, features.label);
     append_field(out, 12, features.probabilities);

@@ -12,6 +12,9 @@
 
 namespace sardonyx {
 
+// The largest value of a named size without one, or twice its least value: an ML program's range needs an upper end.
+inline constexpr int64_t kAssumedUpperBound = 4096;
+
 struct CoremlMetadata {
   std::string author, license, version, description;
   Metadata user_defined;
@@ -19,10 +22,12 @@ struct CoremlMetadata {
 
 // What the types of the main function do not say about its inputs and results.
 struct CoremlFeatures {
-  // The colors of inputs that are images: pairs of a name and "rgb", "bgr" or "gray".
-  std::vector<std::pair<std::string, std::string>> images;
+  // The colors of inputs and results that are images: pairs of a name and "rgb", "bgr", "gray" or "gray16".
+  std::vector<std::pair<std::string, std::string>> image_inputs, image_outputs;
   // The named sizes in each shape that inputs can have, the default first. Empty: inputs of named sizes have ranges.
   std::vector<std::map<std::string, int64_t, std::less<>>> shapes;
+  // What named sizes are by default, within their ranges. Others are at the low end.
+  std::map<std::string, int64_t, std::less<>> default_sizes;
   std::string label, probabilities;  // a classifier's results; or empty
 };
 

@@ -678,9 +678,9 @@ void copy_others(const Model& m, const std::filesystem::path& to) {
   }
 }
 
-void write_package(const Model& m, MilWriter& writer, const std::filesystem::path& path, const CoremlWriteOptions& how) {
+void fill_package(const Model& m, MilWriter& writer, const AtomicFolder& folder, const std::filesystem::path& path,
+                  const CoremlWriteOptions& how) {
   namespace fs = std::filesystem;
-  AtomicFolder folder(path);
   const FileRecord::OfModel& record = m.file_record().model;
   std::string model_path = record.model_path;
   const std::string manifest = make_manifest(record.manifest, !writer.blobs().empty(), &model_path);
@@ -693,6 +693,19 @@ void write_package(const Model& m, MilWriter& writer, const std::filesystem::pat
   out.append(manifest);
   out.commit();
   if (!m.file_record().model.package.empty()) copy_others(m, folder.temporary());
+}
+
+void write_package(const Model& m, MilWriter& writer, const std::filesystem::path& path, const CoremlWriteOptions& how) {
+  AtomicFolder folder(path);
+  try {
+    fill_package(m, writer, folder, path, how);
+  } catch (const Error& e) {
+    // The folder has another name until it is complete.
+    const std::string own = folder.temporary().string();
+    std::string what = e.message();
+    if (const size_t at = what.find(own); at != std::string::npos) what.replace(at, own.size(), path.string());
+    throw Error(e.code(), std::move(what), e.notes());
+  }
   folder.commit();
 }
 

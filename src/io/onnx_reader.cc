@@ -10,6 +10,7 @@
 #include <deque>
 #include <set>
 
+#include "dialects/onnx/runtimes.h"
 #include "io/foreign_files.h"
 #include "io/kept_message.h"
 #include "io/onnx_parts.h"
@@ -31,7 +32,7 @@ using wire::tag;
 
 // The operator versions for the nodes of a graph, from the model or a function.
 struct Imports {
-  const std::vector<OpsetImport>* list = nullptr;
+  std::vector<OpsetImport>* list = nullptr;
   int64_t default_version = 0;  // of the default domain if there is no import
   struct Entry {
     std::string_view domain, type;
@@ -46,6 +47,20 @@ struct Imports {
     return std::nullopt;
   }
 };
+
+// The opset that onnxruntime takes for a domain that nodes use and no import names. For the default domain it
+// is the newest that the release knows: here, the newest that all supported releases load.
+std::optional<int64_t> assumed_version(std::string_view domain) {
+  constexpr std::pair<std::string_view, int64_t> kKnown[] = {
+      {"ai.onnx.ml", 5},    {"ai.onnx.preview.training", 1}, {"ai.onnx.training", 1},
+      {"com.microsoft", 1}, {"com.microsoft.nchwc", 1},      {"com.microsoft.experimental", 1},
+  };
+  if (domain.empty()) return onnx::runtime_named("ort-1.23").opset;
+  for (const auto& [known, version] : kKnown) {
+    if (known == domain) return version;
+  }
+  return std::nullopt;
+}
 
 struct GraphAttribute {
   std::string_view name;
@@ -140,6 +155,8 @@ class OnnxReader {
   FunctionWire scan_function(std::string_view wire);
   void read_function(const FunctionWire& f);
   OpsetImport read_import(std::string_view wire);
+  void add_import(std::vector<OpsetImport>& list, OpsetImport i);
+  int64_t assume_import(const Scope& s, std::string_view domain, std::string_view type);
   void read_graph(Graph& g, std::string_view wire, Scope* outer, Imports& imports, int depth);
   void read_constants(Scope& s, std::span<const std::string_view> dense, std::span<const std::string_view> sparse,
                       std::span<const std::string_view> inputs);
@@ -187,15 +204,28 @@ OpsetImport OnnxReader::read_import(std::string_view wire) {
   return i;
 }
 
-// Some exporters write an import twice, or as '' and as ai.onnx. The second is redundant; the verifier
-// refuses two versions.
-void add_import(std::vector<OpsetImport>& list, OpsetImport i) {
+// Some exporters write an import twice, or as '' and as ai.onnx. Of two versions, onnxruntime takes the last.
+void OnnxReader::add_import(std::vector<OpsetImport>& list, OpsetImport i) {
   const auto domain = [](const OpsetImport& o) {
     return o.domain == "ai.onnx" ? std::string_view() : std::string_view(o.domain);
   };
-  const bool known =
-      std::ranges::any_of(list, [&](const OpsetImport& o) { return domain(o) == domain(i) && o.version == i.version; });
-  if (!known) list.push_back(std::move(i));
+  const auto other = std::ranges::find_if(list, [&](const OpsetImport& o) { return domain(o) == domain(i); });
+  if (other == list.end()) return list.push_back(std::move(i));
+  if (other->version == i.version) return;
+  record_.model.repairs.push_back(
+      fmt::format("the opset of domain '{}' is imported twice, as {} and as {}: the last one counts",
+                  domain(i).empty() ? "ai.onnx" : domain(i), other->version, i.version));
+  *other = std::move(i);
+}
+
+int64_t OnnxReader::assume_import(const Scope& s, std::string_view domain, std::string_view type) {
+  const auto version = s.imports.list->empty() ? std::nullopt : assumed_version(domain);
+  if (!version) return 0;
+  const std::string_view shown = domain.empty() ? "ai.onnx" : domain;
+  record_.model.repairs.push_back(fmt::format("the model imports no opset of domain '{}': {} is assumed\n  at node '{}' ({})",
+                                              shown, *version, s.node.name.view(), type));
+  s.imports.list->push_back({std::string(domain), *version});
+  return *version;
 }
 
 void OnnxReader::read(std::string_view bytes) {
@@ -536,6 +566,7 @@ const Op& OnnxReader::op(Scope& s, std::string_view domain, std::string_view typ
   const std::string_view known_as = domain == "ai.onnx" ? std::string_view() : domain;
   std::optional<int64_t> version = s.imports.version(known_as);
   if (!version && known_as.empty() && s.imports.default_version != 0) version = s.imports.default_version;
+  if (const int64_t assumed = version ? 0 : assume_import(s, known_as, type); assumed != 0) version = assumed;
   if (!version && known_as.empty()) {
     invalid("the model imports no opset of the domain ai.onnx, but uses its operators");
   }

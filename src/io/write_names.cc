@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "io/wire.h"
+#include "ir/file_record.h"
 #include "sardonyx/error.h"
 
 namespace sardonyx::onnx_file {
@@ -10,6 +13,15 @@ namespace {
 
 // The owner of names without a value: results of Identity nodes that only the file has.
 const Value kNobody{};
+
+bool is_used_inside(const Value& v, const Graph& g) {
+  for (const Use& u : v.uses()) {
+    const Graph* at = u.owner->graph();
+    while (at != nullptr && at != &g) at = at->enclosing();
+    if (at == &g) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -32,12 +44,17 @@ bool WriteNames::is_made_before(const Value& v, const Graph& inner) {
 
 // Whether `name` may be defined in the graph of s. It must not be taken there, hide a value used inside, or
 // be the name of a value of an enclosing graph that already exists. The standard's checker and onnxruntime
-// refuse the last.
-bool WriteNames::is_free(const Scope& s, std::string_view name) {
+// refuse the last, except for signatures of bodies whose operator they do not know.
+bool WriteNames::is_free(const Scope& s, std::string_view name, bool in_signature) {
   if (s.table.find(name) != nullptr) return false;
+  const bool may_hide = in_signature && s.graph->parent() != nullptr && !s.graph->parent()->op().known;
   for (const Scope* o = s.outer; o != nullptr; o = o->outer) {
     const Value* v = o->table.find(name);
     if (v == nullptr || v == &kNobody) continue;
+    if (may_hide) {
+      if (is_used_inside(*v, *s.graph)) return false;
+      continue;
+    }
     auto [at, unknown] = captured_.try_emplace(v, false);
     if (unknown) {
       for (const Use& u : v->uses()) {
@@ -52,14 +69,16 @@ bool WriteNames::is_free(const Scope& s, std::string_view name) {
   return true;
 }
 
-bool WriteNames::take(Scope& s, Name name, const Value& v) {
-  if (s.outer != nullptr && !is_free(s, name.view())) return false;
+bool WriteNames::take(Scope& s, Name name, const Value& v, bool in_signature) {
+  if (s.outer != nullptr && !is_free(s, name.view(), in_signature)) return false;
   if (s.table.insert(name, &v) != nullptr) return false;
   names_[v.id()] = name;
   return true;
 }
 
-bool WriteNames::reserve(Scope& s, Name name) { return is_free(s, name.view()) && s.table.insert(name, &kNobody) == nullptr; }
+bool WriteNames::reserve(Scope& s, Name name) {
+  return is_free(s, name.view(), /*in_signature=*/true) && s.table.insert(name, &kNobody) == nullptr;
+}
 
 Name WriteNames::invent(Scope& s, std::string_view base) {
   for (;;) {
@@ -72,6 +91,16 @@ Name WriteNames::invent(Scope& s, std::string_view base) {
     kept += text;
     return Name(reinterpret_cast<const uint8_t*>(kept.data()));
   }
+}
+
+// Whether the name of a constant is known outside of the graph: to a caller, in training information, in
+// annotations of quantized tensors.
+bool WriteNames::is_named_outside(const Value& v) const {
+  const Graph& g = *v.graph();
+  const FileRecord& record = model_.file_record();
+  if (!record.model.training_info.empty() || !record.of(g).quantization_annotations.empty()) return true;
+  if (std::ranges::any_of(record.of(g).listed_inputs, [&](const auto& listed) { return listed.constant == &v; })) return true;
+  return std::ranges::any_of(g.outputs(), [&](const Port& p) { return p.name == v.name(); });
 }
 
 void WriteNames::name_outputs(Scope& s, bool fixed) {
@@ -92,7 +121,7 @@ void WriteNames::name_outputs(Scope& s, bool fixed) {
     const bool made_here = v.graph() == &g && (v.def() != nullptr || (constants_are_nodes && is_constant));
     if (made_here && of(v).empty()) {
       Name wanted = port.name.empty() ? v.name() : port.name;
-      if (wanted.empty() || !take(s, wanted, v)) {
+      if (wanted.empty() || !take(s, wanted, v, /*in_signature=*/true)) {
         if (fixed && !port.name.empty()) clash(port.name);
         take(s, invent(s, wanted.empty() ? "output" : wanted.view()), v);
       }
@@ -102,7 +131,9 @@ void WriteNames::name_outputs(Scope& s, bool fixed) {
     // Returned directly: an input or an initializer under its own name, or twice under one name. Not an outer
     // value, even if it has the result's name: onnxruntime refuses that.
     if (v.graph() == &g && !port.name.empty() && of(v) == port.name) continue;
-    const bool may_be_called_so = v.name() == port.name || v.name().empty();
+    // An initializer takes the name of the result that it is, unless it is returned under its own name, too, or
+    // something outside of the graph refers to it.
+    const bool may_be_called_so = v.name() == port.name || v.name().empty() || (is_constant && !is_named_outside(v));
     if (is_constant && v.graph() == &g && of(v).empty() && may_be_called_so && !port.name.empty() && take(s, port.name, v))
       continue;
     out.identity = true;
@@ -119,7 +150,7 @@ void WriteNames::name_graph(const Graph& g, const Scope* outer) {
   Scope s{&g, outer, NameTable<const Value>(g.num_nodes() + g.constants().size() + g.inputs().size() + g.outputs().size())};
   // The signature first, because callers depend on its names.
   for (const Port& port : g.inputs()) {
-    if (!port.name.empty() && take(s, port.name, *port.value)) continue;
+    if (!port.name.empty() && take(s, port.name, *port.value, /*in_signature=*/true)) continue;
     if (fixed && !port.name.empty()) {
       throw Error(ErrorCode::kInvalidModel, fmt::format("two inputs are called '{}'", port.name.view()));
     }

@@ -14,7 +14,8 @@ namespace sardonyx::onnx_file {
 // Chosen for a whole model before anything is written. Signatures keep their names, and a returned value
 // takes its port's name. Other values keep their name if it is free, and unnamed ones get one if a user needs
 // it. Names are unique in a graph, and no inner name equals that of an outer value that is used inside or
-// computed before the body runs.
+// computed before the body runs. An operator outside of the standard's tables may look for its bodies' inputs
+// and results by name, so these keep theirs unless that hides a value used inside.
 class WriteNames {
  public:
   explicit WriteNames(const Model& model);
@@ -39,9 +40,10 @@ class WriteNames {
 
   void name_graph(const Graph& g, const Scope* outer);
   bool is_made_before(const Value& v, const Graph& inner);
-  bool is_free(const Scope& s, std::string_view name);
-  bool take(Scope& s, Name name, const Value& v);
+  bool is_free(const Scope& s, std::string_view name, bool in_signature = false);
+  bool take(Scope& s, Name name, const Value& v, bool in_signature = false);
   bool reserve(Scope& s, Name name);
+  bool is_named_outside(const Value& v) const;
   void name_outputs(Scope& s, bool fixed);
   Name invent(Scope& s, std::string_view base);
 

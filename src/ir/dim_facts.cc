@@ -57,4 +57,25 @@ bool assume(Dims& dims, std::string_view relation) {
   return true;
 }
 
+bool is_nonempty_by_default(Dims& dims, Dim d) {
+  const Dims::Parts p = dims.parts(d);
+  if (p.form == Dims::Form::kSymbol) {
+    const DimRange r = dims.symbol_range(dims.symbol_name(d));
+    return r.min == 1 && !r.max;
+  }
+  if (p.form != Dims::Form::kMul) return false;
+  bool by_default = false;
+  for (Dim factor : p.operands) {
+    if (factor.is_int() ? factor.value() <= 0 : dims.symbol_name(factor).empty()) return false;
+    by_default |= !factor.is_int() && is_nonempty_by_default(dims, factor);
+  }
+  return by_default;
+}
+
+bool contradict(const Dims& dims, Dim a, Dim b) {
+  const auto may_be_empty = [&](Dim d) { return d.is_expr() && dims.range(d).min.value_or(0) <= 1; };
+  if ((a.is(0) && may_be_empty(b)) || (b.is(0) && may_be_empty(a))) return false;
+  return dims.compare(a, b) == Compare::kDifferent;
+}
+
 }  // namespace sardonyx

@@ -13,4 +13,12 @@ namespace sardonyx {
 // satisfies it.
 bool assume(Dims& dims, std::string_view relation);
 
+// Whether d is a symbol, or a product of symbols, that counts as at least 1 by default: at run time it may be
+// 0, unless somebody states a larger size.
+bool is_nonempty_by_default(Dims& dims, Dim d);
+
+// Whether a and b differ at run time, whatever the names of sizes stand for. Unlike Dims::compare(), a size
+// with a name may be 0 here: a file may declare one for a result that turns out to be empty.
+bool contradict(const Dims& dims, Dim a, Dim b);
+
 }  // namespace sardonyx

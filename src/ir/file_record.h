@@ -68,6 +68,7 @@ struct FileRecord {
     std::vector<std::shared_ptr<const MappedFile>> sources;  // the files that were read, the model's own first
     std::string fields;
     std::vector<std::string_view> training_info;  // ONNX
+    std::vector<std::string> repairs;             // what the reader corrected, as onnxruntime does
     // Core ML
     int64_t program_version = 1;
     std::string_view description;  // ModelDescription; empty: the file was a bare Program

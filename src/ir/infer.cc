@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "ir/call.h"
+#include "ir/file_record.h"
 #include "sardonyx/error.h"
 #include "support/interrupt.h"
 
@@ -352,24 +353,6 @@ std::optional<std::vector<int64_t>> InferContext::attr_ints(std::string_view nam
   return s ? std::optional(std::vector<int64_t>(s->default_ints.begin(), s->default_ints.end())) : std::nullopt;
 }
 
-void InferContext::set(size_t i, const Type* t) {
-  if (i >= num_results() || t == nullptr) return;
-  Value& v = *node_.result(i);
-  if (v.type() == t) return;
-  for (Dim d : t->dims()) {
-    if (d.is_int() && d.value() < 0) fail(fmt::format("result {} would be {}", i, show(t)));
-  }
-  if (v.type() == nullptr) {
-    v.set_type(types().freshen(t));
-    return;
-  }
-  const Type* both = types().meet(v.type(), t);
-  if (both == nullptr) {
-    fail(fmt::format("result {} is {}, but was declared as {}", i, show(t), show(v.type())));
-  }
-  v.set_type(types().freshen(both));
-}
-
 void InferContext::set_value(size_t i, SymbolicValue v) {
   if (i >= num_results() || v.elements.size() > kMaxElements) return;
   facts_.set(*node_.result(i), std::move(v));
@@ -484,6 +467,8 @@ class InferRun {
   static void forget(Graph& g, ValueFacts& facts);
   static void declare(Graph& g);
   void report(Node& n, const Error& e);
+  // What the file says about a node and what was corrected.
+  void note(Node& n, std::string_view text);
   static void graph(Graph& g, ValueFacts& facts, bool only_unchecked);
 
   std::vector<std::string> messages;
@@ -503,6 +488,12 @@ void InferRun::report(Node& n, const Error& e) {
   if (!tolerant_) throw e;
   // bodies may be typed several times
   if (seen_.insert(&n).second) messages.push_back(e.what());
+}
+
+void InferRun::note(Node& n, std::string_view text) {
+  if (!seen_.insert(&n).second) return;
+  n.model().edit_file_record().model.repairs.push_back(
+      fmt::format("{}: {}; the declaration is ignored\n  at {} '{}'", n.op().name, text, n.op().name, n.name().view()));
 }
 
 // Applies the types that the file declares: they may be more precise than inferred ones.
@@ -566,6 +557,81 @@ void InferRun::graph(Graph& g, ValueFacts& facts, bool only_unchecked) {
       run->report(n, e);
     }
   }
+}
+
+namespace {
+
+bool is_shape_only(const Type& a, const Type& b) { return a.is_tensor() && b.is_tensor() && a.dtype() == b.dtype(); }
+
+// Replaces what the file declares for v by t if the shapes contradict each other. Returns whether it did.
+// onnxruntime warns about such a file and goes on: the operands decide what a node computes.
+bool correct_declared(Value& v, const Type* t) {
+  Graph* g = v.graph();
+  if (g == nullptr || g->model().dialect() != DialectId::kOnnx) return false;
+  Types& types = g->model().types();
+  bool found = false;
+  const auto correct = [&](const Type*& declared) {
+    if (declared == nullptr || !is_shape_only(*declared, *t) || types.meet(declared, t) != nullptr) return;
+    declared = t;
+    found = true;
+  };
+  if (g->value_info.contains(&v)) correct(g->edit_value_info(v).declared);
+  for (const Use& u : v.uses()) {
+    if (u.owner != &g->boundary()) continue;
+    for (size_t k = 0; k < g->outputs().size(); ++k) {
+      if (g->outputs()[k].use == &u) correct(g->output_port(k).declared);
+    }
+  }
+  return found;
+}
+
+// `type`, with t's sizes where these follow from named sizes of the model's inputs and `type` has a name that no
+// input has. Some exporters name each unknown size anew, so that such names tell nothing.
+const Type* in_terms_of_inputs(Graph& g, const Type* type, const Type* t) {
+  if (type == t || !type->is_tensor() || !type->ranked() || !t->is_tensor() || !t->ranked() || type->rank() != t->rank())
+    return type;
+  Model& m = g.model();
+  const auto is_given = [&m](std::string_view symbol) {
+    return std::ranges::any_of(m.graph().inputs(), [&](const Port& p) {
+      return p.declared != nullptr && p.declared->is_tensor() && p.declared->ranked() &&
+             std::ranges::any_of(p.declared->dims(), [&](Dim d) { return d.is_expr() && m.dims().symbol_name(d) == symbol; });
+    });
+  };
+  std::vector<Dim> dims;
+  for (size_t i = 0; i < t->rank(); ++i) {
+    const Dim has = type->dim(i), found = t->dim(i);
+    if (!has.is_expr() || !found.is_expr() || has == found) continue;
+    const std::string_view name = m.dims().symbol_name(has);
+    if (name.empty() || is_given(name) || !std::ranges::all_of(m.dims().symbols(found), is_given)) continue;
+    if (dims.empty()) dims.assign(type->dims().begin(), type->dims().end());
+    dims[i] = found;
+  }
+  return dims.empty() ? type : m.types().with_dims(type, dims);
+}
+
+}  // namespace
+
+void InferContext::set(size_t i, const Type* t) {
+  if (i >= num_results() || t == nullptr) return;
+  Value& v = *node_.result(i);
+  if (v.type() == t) return;
+  for (Dim d : t->dims()) {
+    if (d.is_int() && d.value() < 0) fail(fmt::format("result {} would be {}", i, show(t)));
+  }
+  if (v.type() == nullptr) {
+    v.set_type(types().freshen(t));
+    return;
+  }
+  const Type* both = types().meet(v.type(), t);
+  if (both == nullptr) {
+    const std::string text = fmt::format("result {} is {}, but was declared as {}", i, show(t), show(v.type()));
+    const bool is_retyped = facts_.run_ == nullptr;  // by a pass: the operands are known better than before
+    if (!is_shape_only(*v.type(), *t) || (!correct_declared(v, t) && !is_retyped)) fail(text);
+    if (!is_retyped) facts_.run_->note(node_, text);
+    both = t;
+  }
+  both = in_terms_of_inputs(*node_.graph(), both, t);
+  v.set_type(types().freshen(both));
 }
 
 void InferRun::body(Graph& g, std::span<const Type* const> inputs, ValueFacts& facts) {

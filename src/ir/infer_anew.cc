@@ -48,16 +48,52 @@ bool says_more(const SymbolicValue& now, const SymbolicValue* before) {
   return false;
 }
 
+// Whether the node gives sizes that are numbers by now.
+bool is_known_shape(const Node& n) {
+  const Type* t = (n.is("Shape") || n.is("Size")) && n.input(0) != nullptr ? n.input(0)->type() : nullptr;
+  return t != nullptr && t->is_tensor() && t->is_static();
+}
+
 }  // namespace
 
 bool may_tell_more(Model& m) {
   bool found = m.functions().size() > 1;
   for (const Port& p : m.graph().inputs()) found |= is_open(p.value->type());
   for_each_node(m, [&](Node& n) {
-    found |= std::ranges::any_of(n.results(), [](const Value& v) { return is_open(v.type()); });
+    found |= is_known_shape(n) || std::ranges::any_of(n.results(), [](const Value& v) { return is_open(v.type()); });
     return !found;
   });
   return found;
+}
+
+void leave_ill_typed(Model& m) {
+  std::vector<Node*> left;
+  std::vector<Graph*> stack;
+  for (const auto& f : m.functions()) stack.push_back(&f->graph());
+  while (!stack.empty()) {
+    Graph& g = *stack.back();
+    stack.pop_back();
+    for (Node& n : g.nodes()) {
+      if (n.unchecked()) left.push_back(&n);
+      if (!n.op().known) continue;  // inference does not look at the bodies
+      for (const Body& b : n.bodies()) stack.push_back(b.graph);
+    }
+  }
+  const auto leave = [&](Node* n) {
+    if (n == nullptr || n->unchecked() || n->is_boundary()) return;
+    n->set_unchecked(true);
+    left.push_back(n);
+  };
+  for (size_t i = 0; i < left.size(); ++i) {
+    const Node& n = *left[i];
+    for (const Use& u : n.operands()) {
+      if (u.value != nullptr) leave(u.value->def());
+    }
+    for (const Body& b : n.bodies()) {
+      for (Node& inner : b.graph->nodes()) leave(&inner);
+    }
+    if (n.graph() != nullptr) leave(n.graph()->parent());  // which passes values into this body
+  }
 }
 
 bool infer_anew(Model& m, ValueFacts& facts) {
@@ -82,6 +118,7 @@ bool infer_anew(Model& m, ValueFacts& facts) {
     v->set_type(both);
   }
   if (kept) infer_model(m, facts, /*tolerant=*/true);
+  leave_ill_typed(m);
   for_each_node(m, [&](Node& n) {
     for (const Value& v : n.results()) {
       const SymbolicValue* now = facts.find(v);

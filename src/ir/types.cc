@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ir/dim_facts.h"
 #include "sardonyx/error.h"
 
 namespace sardonyx {
@@ -156,7 +157,7 @@ const Type* Types::meet(const Type* a, const Type* b) {
     if (a->rank() != b->rank()) return nullptr;
     for (size_t i = 0; i < a->rank(); ++i) {
       Dim x = a->dim(i), y = b->dim(i);
-      if (dims_->compare(x, y) == Compare::kDifferent) return nullptr;
+      if (contradict(*dims_, x, y)) return nullptr;
       // Integers are more precise than expressions, expressions more than unknowns; in a tie, a's dim wins.
       bool take_y = (y.is_int() && !x.is_int()) || (y.is_expr() && x.is_unknown()) || x.is_anonymous();
       dims.push_back(take_y ? y : x);

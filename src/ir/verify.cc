@@ -9,6 +9,8 @@
 #include <unordered_set>
 
 #include "ir/call.h"
+#include "ir/dim_facts.h"
+#include "ir/file_record.h"
 #include "ir/spelling.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/ir.h"
@@ -244,13 +246,19 @@ class Verifier {
     }
   }
 
+  // The payload of a list, as of a classifier's labels, holds its elements along a first axis.
   static bool payload_fits(const Tensor& t, const Type* type) {
     if (type == nullptr) return true;
-    if (!type->is_tensor() || type->dtype() != t.dtype()) return false;
-    if (!type->ranked()) return true;
-    if (type->rank() != t.rank()) return false;
+    const bool is_list = type->kind() == TypeKind::kList;
+    const Type* element = is_list ? type->element() : type;
+    if (element == nullptr || !element->is_tensor() || element->dtype() != t.dtype()) return false;
+    std::vector<Dim> dims;
+    if (is_list) dims.assign(type->dims().begin(), type->dims().end());
+    if (!element->ranked()) return true;
+    dims.insert(dims.end(), element->dims().begin(), element->dims().end());
+    if (dims.size() != t.rank()) return false;
     for (size_t i = 0; i < t.rank(); ++i)
-      if (type->dim(i).is_int() && type->dim(i).value() != t.shape()[i]) return false;
+      if (dims[i].is_int() && dims[i].value() != t.shape()[i]) return false;
     return true;
   }
 
@@ -350,7 +358,7 @@ class Verifier {
     if (a->ranked() && b->ranked()) {
       if (a->rank() != b->rank()) return true;
       for (size_t i = 0; i < a->rank(); ++i)
-        if (!a->dim(i).same(b->dim(i)) && m_.dims().compare(a->dim(i), b->dim(i)) == Compare::kDifferent) return true;
+        if (!a->dim(i).same(b->dim(i)) && sardonyx::contradict(m_.dims(), a->dim(i), b->dim(i))) return true;
     }
     for (size_t i = 0; i < std::min(a->elements().size(), b->elements().size()); ++i)
       if (contradict(a->elements()[i], b->elements()[i])) return true;
@@ -486,6 +494,7 @@ std::vector<std::string> warnings(const Model& m) {
       ++more;
     }
   };
+  for (const std::string& repair : m.file_record().model.repairs) warn(repair);
   std::vector<const Graph*> todo;
   for (const auto& f : m.functions()) todo.push_back(&f->graph());
   std::unordered_set<std::string> reported;

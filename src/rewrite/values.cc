@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "sardonyx/eval.h"
+#include "support/stopwatch.h"
 
 namespace sardonyx {
 namespace {
@@ -51,6 +52,12 @@ class Normal {
 
 // A loop may not end on random inputs: the graph then counts as unsuited to these inputs.
 constexpr EvalOptions kBounded{.max_steps = 4 << 20, .max_iterations = 10000, .states_too = true};
+
+EvalOptions bounded(bool fast) {
+  EvalOptions options = kBounded;
+  options.fast_products = fast;
+  return options;
+}
 
 // --- inputs
 
@@ -305,7 +312,10 @@ class FloatResults {
 
   // The bound on |y - truth|, or on |y - x| without a truth.
   double allowed(int64_t i, double x) const {
-    if (judge_.tolerance) return judge_.tolerance->atol + judge_.tolerance->rtol * std::abs(x);
+    if (judge_.tolerance) {
+      const Tolerance& t = *judge_.tolerance;
+      return t.atol + t.rtol * std::abs(x) + t.of_largest * largest_;
+    }
     if (judge_.numerics == Numerics::kExact) return 0;
     if (judge_.numerics == Numerics::kRelaxed) return 1e-3 * largest_;
     if (!is_held_to_truth(x)) return slack_;
@@ -400,30 +410,94 @@ bool may_drop(const Node& n) {
 using After = std::function<std::vector<EvalValue>(std::span<const EvalValue> inputs)>;
 
 // The results in double precision; empty if an operator has no f64 kernel.
-std::vector<EvalValue> evaluate_widened(const Model& m, std::span<const EvalValue> inputs, Nudge nudge, uint64_t seed) {
+std::vector<EvalValue> evaluate_widened(const Model& m, std::span<const EvalValue> inputs, Nudge nudge, uint64_t seed,
+                                        bool fast) {
   try {
     std::vector<EvalValue> wide;
     for (const EvalValue& v : inputs) wide.push_back(widened(v, nudge, seed));
-    return evaluate(widened(m, nudge)->graph(), wide, kBounded);
+    return evaluate(widened(m, nudge)->graph(), wide, bounded(fast));
   } catch (const Error&) {
     return {};
   }
 }
 
+// Finds inputs that the graph accepts, and its results. False if these inputs do not suit it: indices out of
+// range, sizes that do not match.
+bool find_inputs(const Model& m, const Recipe& recipe, bool fast, SeededRun& run, std::string& skipped) {
+  std::string first;
+  for (const std::vector<int64_t>& unranked : kUnranked) {
+    InputMaker maker(m, recipe, unranked);
+    try {
+      run.inputs = maker.make();
+      run.results = evaluate(m.graph(), run.inputs, bounded(fast));
+      return true;
+    } catch (const Error& e) {
+      if (first.empty()) first = e.message();
+    }
+    if (!maker.met_unranked()) break;
+  }
+  skipped = first;
+  return false;
+}
+
+// The inputs of runs differ in their numbers alone.
+bool has_closed_float_inputs(const Model& m) {
+  return std::ranges::all_of(m.graph().inputs(), [](const Port& p) {
+    const Type* t = p.declared != nullptr ? p.declared : p.value->type();
+    return t != nullptr && t->is_tensor() && t->ranked() && is_float(t->dtype()) &&
+           std::ranges::all_of(t->dims(), [](Dim d) { return d.is_int(); });
+  });
+}
+
+constexpr size_t kRecipes = 5;
+
+// Calls see(run) for each run, until it says false.
+template <class See>
+void for_each_run(const Model& m, Numerics numerics, bool fast, std::string& skipped, const See& see) {
+  if (is_random(m)) {
+    skipped = "it is random";
+    return;
+  }
+  const bool exact = numerics == Numerics::kExact;
+  const Recipe recipes[kRecipes] = {
+      {1, 0, exact, -3, 3}, {2, 1, false, 0, 2}, {3, 2, exact, 1, 4}, {4, 0, false, 0, 0}, {5, 1, exact, -1, 1}};
+  for (const Recipe& recipe : recipes) {
+    SeededRun run{.seed = recipe.seed};
+    if (!find_inputs(m, recipe, fast, run, skipped)) continue;
+    if (!see(run)) return;
+  }
+}
+
 ValueCheck compare(const Model& before, Numerics numerics, const After& after, bool backwards = false,
-                   const std::optional<Tolerance>& tolerance = std::nullopt) {
+                   const std::optional<Tolerance>& tolerance = std::nullopt, const CompareProgress& progress = {}) {
+  constexpr double kEnough = 1;  // seconds
   ValueCheck check;
   Judge judge{numerics, tolerance, &check};
   const auto outputs = before.graph().outputs();
-  for (const SeededRun& run : seeded_runs(before, numerics, check.skipped)) {
-    const std::vector<EvalValue>&a = run.results, &truth = run.truth;
-    std::vector<EvalValue> b, moved;
+  const bool fast = backwards && numerics != Numerics::kExact;
+  const bool may_stop = fast && has_closed_float_inputs(before);
+  const bool has_truth = numerics == Numerics::kRounds && !tolerance;
+  const size_t each = has_truth ? 3 : 2;  // evaluations
+  Stopwatch watch;
+  double seconds = 0;
+  size_t total = kRecipes * each;
+  const auto step = [&](size_t of_run) {
+    if (progress) progress(check.runs * each + of_run, total);
+  };
+  const auto see = [&](const SeededRun& run) {
+    const std::vector<EvalValue>& a = run.results;
+    std::vector<EvalValue> b, moved, truth;
+    step(1);
+    if (has_truth) {
+      truth = evaluate_widened(before, run.inputs, Nudge::kDoubles, run.seed, fast);
+      step(2);
+    }
     try {
       b = after(run.inputs);
     } catch (const Error& e) {
-      if (numerics == Numerics::kRelaxed) continue;  // inputs outside the domain that the pass documents
+      if (numerics == Numerics::kRelaxed) return true;  // inputs outside the domain that the pass documents
       check.difference = fmt::format("the result cannot be evaluated: {}", e.what());
-      return check;
+      return false;
     }
     ++check.runs;
     if (a.size() != b.size()) check.difference = "another number of results";
@@ -431,7 +505,7 @@ ValueCheck compare(const Model& before, Numerics numerics, const After& after, b
       judge.where = i < outputs.size() ? fmt::format("result '{}', ", outputs[i].name.view()) : std::string();
       auto d = differ(a[i], b[i], i < truth.size() ? &truth[i] : nullptr, judge);
       if (d && backwards && !tolerance && i < truth.size()) {
-        if (moved.empty()) moved = evaluate_widened(before, run.inputs, Nudge::kAll, run.seed);
+        if (moved.empty()) moved = evaluate_widened(before, run.inputs, Nudge::kAll, run.seed, fast);
         if (i < moved.size()) d = differ(a[i], b[i], &truth[i], judge, &moved[i]);
       }
       if (!d) continue;
@@ -439,8 +513,14 @@ ValueCheck compare(const Model& before, Numerics numerics, const After& after, b
       for (const EvalValue& v : run.inputs) shown += (shown.empty() ? "" : ", ") + describe(v);
       check.difference = fmt::format("result {} differs: {} (inputs {}, seed {})", i, *d, shown, run.seed);
     }
-    if (check.difference) return check;
-  }
+    seconds += watch.lap();
+    // The next run would take as long as those so far did on average.
+    const bool is_enough = may_stop && seconds + seconds / static_cast<double>(check.runs) > kEnough;
+    if (is_enough) total = check.runs * each;
+    step(0);
+    return !check.difference && !is_enough;
+  };
+  for_each_run(before, numerics, fast, check.skipped, see);
   return check;
 }
 
@@ -519,66 +599,37 @@ bool is_random(const Model& m) {
   return false;
 }
 
-namespace {
-
-// Finds inputs that the graph accepts, and its results. False if these inputs do not suit it: indices out of
-// range, sizes that do not match.
-bool find_inputs(const Model& m, const Recipe& recipe, SeededRun& run, std::string& skipped) {
-  std::string first;
-  for (const std::vector<int64_t>& unranked : kUnranked) {
-    InputMaker maker(m, recipe, unranked);
-    try {
-      run.inputs = maker.make();
-      run.results = evaluate(m.graph(), run.inputs, kBounded);
-      return true;
-    } catch (const Error& e) {
-      if (first.empty()) first = e.message();
-    }
-    if (!maker.met_unranked()) break;
-  }
-  skipped = first;
-  return false;
-}
-
-}  // namespace
-
 std::vector<SeededRun> seeded_runs(const Model& m, Numerics numerics, std::string& skipped) {
   std::vector<SeededRun> runs;
-  if (is_random(m)) {
-    skipped = "it is random";
-    return runs;
-  }
-  const bool exact = numerics == Numerics::kExact;
-  const Recipe recipes[] = {
-      {1, 0, exact, -3, 3}, {2, 1, false, 0, 2}, {3, 2, exact, 1, 4}, {4, 0, false, 0, 0}, {5, 1, exact, -1, 1}};
-  for (const Recipe& recipe : recipes) {
-    SeededRun run{.seed = recipe.seed};
-    if (!find_inputs(m, recipe, run, skipped)) continue;
-    if (numerics == Numerics::kRounds) run.truth = evaluate_widened(m, run.inputs, Nudge::kDoubles, recipe.seed);
+  for_each_run(m, numerics, /*fast=*/false, skipped, [&](SeededRun& run) {
+    if (numerics == Numerics::kRounds) run.truth = evaluate_widened(m, run.inputs, Nudge::kDoubles, run.seed, /*fast=*/false);
     runs.push_back(std::move(run));
-  }
+    return true;
+  });
   return runs;
 }
 
-ValueCheck compare_values(const Model& before, Numerics numerics, const After& after) {
-  return compare(before, numerics, after);
+ValueCheck compare_values(const Model& before, Numerics numerics, const After& after,
+                          const std::optional<Tolerance>& tolerance) {
+  return compare(before, numerics, after, /*backwards=*/false, tolerance);
 }
 
 ValueCheck compare_values(const Model& before, const Model& after, Numerics numerics, bool backwards,
-                          const std::optional<Tolerance>& tolerance) {
+                          const std::optional<Tolerance>& tolerance, const CompareProgress& progress) {
   const auto old = before.graph().inputs(), now = after.graph().inputs();
+  const EvalOptions options = bounded(backwards && numerics != Numerics::kExact);
   return compare(
       before, numerics,
       [&](std::span<const EvalValue> inputs) {
-        if (now.size() == old.size()) return evaluate(after.graph(), inputs, kBounded);
+        if (now.size() == old.size()) return evaluate(after.graph(), inputs, options);
         std::vector<EvalValue> left;  // some inputs were pruned
         for (const Port& p : now) {
           const auto at = std::find_if(old.begin(), old.end(), [&](const Port& o) { return o.name == p.name; });
           if (at != old.end()) left.push_back(inputs[static_cast<size_t>(at - old.begin())]);
         }
-        return evaluate(after.graph(), left, kBounded);
+        return evaluate(after.graph(), left, options);
       },
-      backwards, tolerance);
+      backwards, tolerance, progress);
 }
 
 namespace {

@@ -20,9 +20,10 @@ struct ValueCheck {
   std::string largest_at;                 // where it is; empty if no float changed
 };
 
-// Replaces the bound of a class: |before - after| <= atol + rtol * |before|, as in numpy.allclose.
+// Replaces the bound of a class: |before - after| <= atol + rtol * |before|, as in numpy.allclose, plus a share of the largest
+// element of that result.
 struct Tolerance {
-  double rtol = 0, atol = 0;
+  double rtol = 0, atol = 0, of_largest = 0;
 };
 
 // Whether two evaluations may differ because of random draws: random operators, and Dropout that trains or
@@ -40,6 +41,9 @@ struct SeededRun {
 // skipped; `skipped` says why.
 std::vector<SeededRun> seeded_runs(const Model& m, Numerics numerics, std::string& skipped);
 
+// Is told how many evaluations are done, and of about how many.
+using CompareProgress = std::function<void(size_t done, size_t total)>;
+
 // Evaluates both models. Symbolic sizes take two values and 1. Inputs are random; for kExact they include
 // NaN, infinities, -0 and denormals.
 //  - kExact: same bits; any NaN equals any NaN.
@@ -49,22 +53,25 @@ std::vector<SeededRun> seeded_runs(const Model& m, Numerics numerics, std::strin
 //    of moving every input by an ulp.
 //  - kRelaxed: at most a thousandth of that magnitude.
 // Integers, booleans and strings must be equal.
-// `backwards` relaxes kRounds for whole models, where rounding errors accumulate. The error before is then the
+// `backwards` is for whole models. Where kExact does not ask for each bit, these run with the evaluator's fast products; where all
+// inputs are floats of known sizes, as many of the runs as take a second, and at least one. It relaxes kRounds, where rounding errors accumulate. The error before is then the
 // largest in that result, since a single element may be exact by chance. It also allows four times the effect
 // of moving inputs and constants by an ulp of their type: on random numbers, cancelling terms expose the
 // rounding of constants that a rule merged.
 ValueCheck compare_values(const Model& before, const Model& after, Numerics numerics, bool backwards = false,
-                          const std::optional<Tolerance>& tolerance = std::nullopt);
+                          const std::optional<Tolerance>& tolerance = std::nullopt, const CompareProgress& progress = {});
 
 // The comparison behind --verify model, --verify pass and `sardonyx verify`.
 inline ValueCheck compare_whole(const Model& before, const Model& after, Numerics numerics,
-                                const std::optional<Tolerance>& tolerance = std::nullopt) {
-  return compare_values(before, after, numerics, /*backwards=*/true, tolerance);
+                                const std::optional<Tolerance>& tolerance = std::nullopt,
+                                const CompareProgress& progress = {}) {
+  return compare_values(before, after, numerics, /*backwards=*/true, tolerance, progress);
 }
 
 // The same for something else than a graph of that signature: after(inputs) gives its results.
 ValueCheck compare_values(const Model& before, Numerics numerics,
-                          const std::function<std::vector<EvalValue>(std::span<const EvalValue> inputs)>& after);
+                          const std::function<std::vector<EvalValue>(std::span<const EvalValue> inputs)>& after,
+                          const std::optional<Tolerance>& tolerance = std::nullopt);
 
 // The same for a rewrite about to be applied: `made` would replace the results of `root`. Evaluates the graph
 // between them and the values outside `matched` and `fresh` (the new nodes). Integers are followed further

@@ -132,7 +132,7 @@ void AtomicFile::append(std::span<const std::byte> bytes) {
 void AtomicFile::append(FileRange source, uint64_t size) {
   SX_CHECK(fd_ >= 0 && !linked_, "written to after commit, or to a link");
   flush();
-  copy_range(source, size, fd_, direct_ ? std::nullopt : std::optional(written_));
+  copy_range(source, size, fd_, direct_ ? std::nullopt : std::optional(written_), target_);
   written_ += size;
 }
 

@@ -31,7 +31,7 @@ bool is_final(int number) {
   return number == ENOSPC || number == EFBIG || number == EIO;
 }
 
-void copy_bytes(FileRange from, uint64_t size, int to, std::optional<uint64_t> to_offset) {
+void copy_bytes(FileRange from, uint64_t size, int to, std::optional<uint64_t> to_offset, const std::filesystem::path& name) {
   uint64_t in = from.offset, out = to_offset.value_or(0);
 
   // The system's copy may share blocks or run on a server. ext4 copies 64 KiB at a time, which takes a third
@@ -40,7 +40,7 @@ void copy_bytes(FileRange from, uint64_t size, int to, std::optional<uint64_t> t
   while (size > 0 && by_system) {
     check_interrupt();
     const int64_t done = sys::copy(from.fd, in, to, out, std::min(size, kCallLimit));
-    if (done < 0 && is_final(errno)) throw os_error("write", path_of(to), errno);
+    if (done < 0 && is_final(errno)) throw os_error("write", name, errno);
     if (done <= 0) break;  // fall back to read and write, which distinguish a short source from an unsupported call
     size -= static_cast<uint64_t>(done);
     in += static_cast<uint64_t>(done);
@@ -56,7 +56,7 @@ void copy_bytes(FileRange from, uint64_t size, int to, std::optional<uint64_t> t
     if (got == 0) throw_short(from, size);
     for (std::span<const std::byte> left(piece.get(), static_cast<size_t>(got)); !left.empty();) {
       const int64_t put = to_offset ? sys::write_at(to, left, out) : sys::write(to, left);
-      if (put < 0) throw os_error("write", path_of(to), errno);
+      if (put < 0) throw os_error("write", name, errno);
       left = left.subspan(static_cast<size_t>(put));
       out += static_cast<uint64_t>(put);
     }
@@ -66,25 +66,25 @@ void copy_bytes(FileRange from, uint64_t size, int to, std::optional<uint64_t> t
 }
 
 // Makes `size` bytes at `offset` read as zeros, without allocating blocks if the system can.
-void make_hole(int to, uint64_t offset, uint64_t size) {
+void make_hole(int to, uint64_t offset, uint64_t size, const std::filesystem::path& name) {
   sys::FileFacts facts;
-  if (!sys::look(to, facts)) throw os_error("look at", path_of(to), errno);
-  if (facts.size < offset + size && !sys::set_size(to, offset + size)) throw os_error("write", path_of(to), errno);
+  if (!sys::look(to, facts)) throw os_error("look at", name, errno);
+  if (facts.size < offset + size && !sys::set_size(to, offset + size)) throw os_error("write", name, errno);
   sys::punch_hole(to, offset, size);
 }
 
 }  // namespace
 
-void copy_range(FileRange from, uint64_t size, int to, std::optional<uint64_t> to_offset) {
-  if (!to_offset || !has_holes(from.fd)) return copy_bytes(from, size, to, to_offset);
+void copy_range(FileRange from, uint64_t size, int to, std::optional<uint64_t> to_offset, const std::filesystem::path& name) {
+  if (!to_offset || !has_holes(from.fd)) return copy_bytes(from, size, to, to_offset, name);
   const uint64_t end = from.offset + size;
   for (uint64_t at = from.offset; at < end;) {
     check_interrupt();
     const auto place = [&](uint64_t position) { return *to_offset + (position - from.offset); };
     const auto data = sys::next_data(from.fd, at, end);
-    if (!data) return copy_bytes({from.fd, at}, end - at, to, place(at));  // holes cannot be found: copy everything
-    if (data->begin > at) make_hole(to, place(at), data->begin - at);
-    copy_bytes({from.fd, data->begin}, data->end - data->begin, to, place(data->begin));
+    if (!data) return copy_bytes({from.fd, at}, end - at, to, place(at), name);  // holes cannot be found: copy everything
+    if (data->begin > at) make_hole(to, place(at), data->begin - at, name);
+    copy_bytes({from.fd, data->begin}, data->end - data->begin, to, place(data->begin), name);
     at = data->end;
   }
 }

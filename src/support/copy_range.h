@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 
@@ -11,8 +12,9 @@ namespace sardonyx {
 
 // Copies `size` bytes from `from` to descriptor `to`, at byte `to_offset`, or at the descriptor's position
 // without one (for pipes). Memory use is bounded. Holes of a sparse file stay holes if nothing was written at
-// `to_offset` before. Throws Error (kIo), also if the source is too short.
-void copy_range(FileRange from, uint64_t size, int to, std::optional<uint64_t> to_offset);
+// `to_offset` before. Throws Error (kIo), also if the source is too short. Errors call the destination `name`: a file that
+// is written under its name only when it is complete has another one, or none.
+void copy_range(FileRange from, uint64_t size, int to, std::optional<uint64_t> to_offset, const std::filesystem::path& name);
 
 // Whether the open file is on ext4, which shares no blocks between files: copying writes every byte.
 bool is_on_ext4(int fd);

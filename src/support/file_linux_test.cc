@@ -31,7 +31,7 @@ TEST_F(FileTest, CopiesWhereTheSystemHasAWayOfItsOwn) {
   const int from = ::memfd_create("from", 0), to = ::memfd_create("to", 0);
   ASSERT_TRUE(from >= 0 && to >= 0);
   ASSERT_EQ(::write(from, source.data(), source.size()), static_cast<ssize_t>(source.size()));
-  copy_range({.fd = from, .offset = 1009}, 1'000'003, to, 70);
+  copy_range({.fd = from, .offset = 1009}, 1'000'003, to, 70, "to");
   std::string got(1'000'073 + 1, '?');
   EXPECT_EQ(::pread(to, got.data(), got.size(), 0), 1'000'073);
   got.pop_back();

@@ -59,7 +59,7 @@ TEST_F(FileTest, CopiesToAPipeInPieces) {
     char part[65536];
     for (ssize_t n; (n = ::read(ends[0], part, sizeof part)) > 0;) got.append(part, static_cast<size_t>(n));
   });
-  copy_range(*in->range_of(in->bytes()), in->size(), ends[1], std::nullopt);
+  copy_range(*in->range_of(in->bytes()), in->size(), ends[1], std::nullopt, "pipe");
   ::close(ends[1]);
   reader.join();
   ::close(ends[0]);
@@ -137,6 +137,10 @@ TEST_F(FileTest, AFolderThatIsNotThereYetHoldsItsFiles) {
   for (const char* spelled : {"new", "new/"})
     EXPECT_NO_THROW(require_inside(folder_ / spelled, folder_ / "new" / "m.onnx")) << spelled;
   EXPECT_NO_THROW(require_inside("", "m.onnx"));
+  // Relative to the current folder, with a part that is not there yet.
+  EXPECT_NO_THROW(require_inside("", "new-weights/weight.bin"));
+  EXPECT_NO_THROW(require_inside("new-weights", "new-weights/more/weight.bin"));
+  EXPECT_THROW(require_inside("new-weights", "../weight.bin"), Error);
   EXPECT_NO_THROW(require_inside("/", "/m.onnx"));
   EXPECT_THROW(require_inside(folder_ / "new/", folder_ / "other" / "m.onnx"), Error);
   std::filesystem::create_directory_symlink("/", folder_ / "link");

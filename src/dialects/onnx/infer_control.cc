@@ -22,11 +22,12 @@ void settle(InferContext& c, Graph& body, std::vector<const Type*>& inputs, size
   const auto with_declared = [&](size_t input, const Type* t) {
     const Type* declared = body.inputs()[input].declared;
     if (declared == nullptr || t == nullptr) return t == nullptr ? declared : t;
-    const Type* both = types.meet(declared, t);
-    if (both == nullptr) {
+    if (const Type* both = types.meet(declared, t)) return both;
+    if (!declared->is_tensor() || !t->is_tensor() || declared->dtype() != t->dtype())
       c.fail(fmt::format("input {} of the body is {}, it gets {}", input, c.show(declared), c.show(t)));
-    }
-    return both;
+    // onnxruntime runs a loop whose body declares other sizes than it gets.
+    body.input_port(input).declared = nullptr;
+    return t;
   };
   for (size_t i = 0; i < carried; ++i) inputs[first_carried + i] = with_declared(first_carried + i, inputs[first_carried + i]);
   // A type has few ways to widen: sizes become unknown one by one, then the rank.

@@ -3,6 +3,7 @@
 
 #include "dialects/onnx/rule_util.h"
 #include "dialects/onnx/rules.h"
+#include "ir/dim_facts.h"
 
 namespace sardonyx::onnx::rules {
 namespace {
@@ -216,9 +217,16 @@ Dim truth(const InferContext& c, Compare equal) {
   (void)c;
 }
 
+// Whether "less < more" asks if a tensor is empty: 0 < size, or size < 1. A model that asks has a branch for
+// empty tensors, which the default of at least 1 for named sizes must not drop.
+bool asks_for_empty(const InferContext& c, Dim less, Dim more) {
+  return (less.is(0) && is_nonempty_by_default(c.dims(), more)) || (more.is(1) && is_nonempty_by_default(c.dims(), less));
+}
+
 // 1 where x < y is proven, 0 where y <= x is.
 Dim less_truth(const InferContext& c, Dim x, Dim y) {
   if (x.is_unknown() || y.is_unknown()) return x == y ? Dim::of(0) : Dim();
+  if (asks_for_empty(c, x, y)) return Dim();
   if (c.dims().less(x, y)) return Dim::of(1);
   if (c.dims().less_equal(y, x)) return Dim::of(0);
   return Dim();
@@ -233,6 +241,7 @@ void equal_op(InferContext& c) {
   propagate(c, DType::kBool, [&](Dim x, Dim y) {
     if (x == y) return Dim::of(1);
     if (x.is_unknown() || y.is_unknown()) return Dim();
+    if ((x.is(0) && asks_for_empty(c, x, y)) || (y.is(0) && asks_for_empty(c, y, x))) return Dim();
     Dim answer = truth(c, c.dims().compare(x, y));
     if (!answer.is_int() && (less_truth(c, x, y).is(1) || less_truth(c, y, x).is(1))) answer = Dim::of(0);
     return answer;

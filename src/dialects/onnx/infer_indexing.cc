@@ -3,6 +3,7 @@
 
 #include "dialects/onnx/rule_util.h"
 #include "dialects/onnx/rules.h"
+#include "dialects/onnx/slice_end.h"
 
 namespace sardonyx::onnx::rules {
 namespace {
@@ -41,34 +42,26 @@ Dim clamp_position(const InferContext& c, Dim at, int far, Dim n, int64_t low, i
 struct Position {
   Dim at;
   int far = 0;
+  bool is_open = false;  // as an end: the rest of the axis, in either direction
 };
-
-std::optional<std::vector<Position>> positions(const InferContext& c, size_t i) {
-  std::vector<Position> out;
-  const auto put = [&](int64_t v) {
-    if (v >= kFar) {
-      out.push_back({Dim(), 1});
-    } else if (v <= -kFar) {
-      out.push_back({Dim(), -1});
-    } else {
-      out.push_back({Dim::of(v), 0});
-    }
-  };
-  if (auto ints = c.ints(i)) {
-    for (int64_t v : *ints) put(v);
-    return out;
-  }
-  if (auto v = c.value(i)) {
-    for (Dim d : v->elements) out.push_back({d, 0});
-    return out;
-  }
-  return std::nullopt;
-}
 
 std::vector<Position> as_positions(const std::vector<int64_t>& list) {
   std::vector<Position> out;
-  for (int64_t v : list) out.push_back({v >= kFar || v <= -kFar ? Dim() : Dim::of(v), v >= kFar ? 1 : v <= -kFar ? -1 : 0});
+  for (int64_t v : list) {
+    const int far = v >= kFar ? 1 : v <= -kFar ? -1 : 0;
+    out.push_back({far != 0 ? Dim() : Dim::of(v), far, slice_end(v, -1) != v});
+  }
   return out;
+}
+
+std::optional<std::vector<Position>> positions(const InferContext& c, size_t i) {
+  std::vector<Position> out;
+  if (auto ints = c.ints(i)) return as_positions(*ints);
+  if (auto v = c.value(i)) {
+    for (Dim d : v->elements) out.push_back({d, 0, d.is(kFar)});
+    return out;
+  }
+  return std::nullopt;
 }
 
 Dim sliced(const InferContext& c, Dim n, const Position& start, const Position& end, int64_t step) {
@@ -140,7 +133,9 @@ void slice(InferContext& c) {
       d = Dim();
       continue;
     }
-    d = sliced(c, d, (*starts)[i], (*ends)[i], steps ? (*steps)[i] : 1);
+    const int64_t step = steps ? (*steps)[i] : 1;
+    if (step < 0 && (*ends)[i].is_open) (*ends)[i].far = -1;
+    d = sliced(c, d, (*starts)[i], (*ends)[i], step);
   }
   c.set(0, dtype, dims);
 

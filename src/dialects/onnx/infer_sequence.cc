@@ -71,17 +71,23 @@ void split_to_sequence(InferContext& c) {
   const size_t axis = normal_axis(c, c.attr_int("axis", 0), x->rank());
   DimVec dims = dims_of(x);
   const Dim whole = dims[axis];
-  if (!c.has_input(1)) {
-    if (c.attr_int("keepdims", 1) != 0) {
-      dims[axis] = Dim::of(1);
-    } else {
+  const auto sizes = c.has_input(1) ? c.value(1) : std::nullopt;
+  // By the standard, keepdims counts only without sizes of the parts. onnxruntime, as PyTorch's exporter
+  // expects, also drops the axis if one number gives the size of all parts and it is 1.
+  const bool drops = c.attr_int("keepdims", 1) == 0;
+  const Dim each = !c.has_input(1) ? Dim::of(1) : sizes && sizes->scalar ? sizes->elements[0] : Dim();
+  const bool is_listed = c.has_input(1) && c.ranked(1) != nullptr && c.input(1)->rank() > 0;
+  if (drops && !is_listed && !each.is_int()) return c.set(0, c.types().sequence(c.types().unranked(dtype)));
+  if (each.is(1)) {
+    if (drops) {
       dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
+    } else {
+      dims[axis] = Dim::of(1);
     }
   } else {
     dims[axis] = Dim();
-    const auto sizes = c.value(1);
-    if (sizes && sizes->scalar && sizes->elements[0].is_int()) {
-      const int64_t part = sizes->elements[0].value();
+    if (each.is_int()) {
+      const int64_t part = each.value();
       if (part <= 0) c.fail("the size of a part is not positive");
       // The last part may be smaller.
       if (whole.is_int() && whole.value() % part == 0) dims[axis] = Dim::of(part);

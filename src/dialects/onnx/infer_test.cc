@@ -150,8 +150,10 @@ TEST_F(Infer, ValuesOfShapesArePropagated) {
   EXPECT_EQ(type(b->Range(b->i64(0), count, b->i64(1))), "i64[T - 1]");
   Value* size = b->Cast(b->Size(x), {.to = DType::kI32});
   EXPECT_EQ(type(b->Range(b->scalar_int(DType::kI32, 0), size, b->scalar_int(DType::kI32, 1))), "i32[6*B*T]");
-  Value* or_one = b->Where(b->Equal(shape, b->i64s({-1, 0, 6})), b->i64s({1}), shape);
+  Value* or_one = b->Where(b->Equal(shape, b->i64s({-1, -2, 6})), b->i64s({1}), shape);
   EXPECT_EQ(type(b->ConstantOfShape(or_one)), "f32[B,T,1]");
+  Value* if_empty = b->Where(b->Equal(shape, b->i64s({0, -1, 0})), b->i64s({5}), shape);
+  EXPECT_EQ(type(b->ConstantOfShape(if_empty)), "f32[?,T,6]") << "a model that asks whether B is 0 is answered at run time";
   EXPECT_EQ(type(b->Expand(f32({}), b->reduce("ReduceProd", shape, std::vector<int64_t>{0}, true))), "f32[6*B*T]");
 }
 

@@ -31,7 +31,7 @@ std::optional<Refusal> refusal(const Runtime& runtime, const Node& n);
 int opset_of(const Node& n);
 
 // Whether every supported release that loads the model's opset can compute the operator when its first
-// operand has type t.
+// operand (of Where: the second) has type t.
 bool has_kernel(const Model& m, std::string_view op, DType t);
 
 }  // namespace sardonyx::onnx

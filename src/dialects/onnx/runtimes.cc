@@ -189,11 +189,12 @@ bool has_kernel(const Model& m, std::string_view op, DType t) {
   const int opset = m.opset_version("").value_or(onnx.latest_version(""));
   const Op* found = onnx.find("", op, opset);
   if (found == nullptr || found->inputs.empty()) return false;
+  const std::string_view variable = found->inputs[op == "Where" ? 1 : 0].type_var;
   uint32_t having = 0;  // bit set of the releases that have a kernel
   static_assert(kRuntimes.size() < 32);
   for (const Row& row : std::ranges::equal_range(kRows, op, {}, &Row::op)) {
     if (!row.serves(found->since_version, opset)) continue;
-    if ((row.kernel.of(found->inputs[0].type_var) >> static_cast<unsigned>(t) & 1) == 0) continue;
+    if ((row.kernel.of(variable) >> static_cast<unsigned>(t) & 1) == 0) continue;
     having |= (2u << row.last_runtime) - (1u << row.first_runtime);
   }
   return std::ranges::all_of(
