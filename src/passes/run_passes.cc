@@ -6,11 +6,13 @@
 #include <map>
 #include <set>
 
+#include "ir/infer_anew.h"
 #include "passes/catalog.h"
 #include "passes/loading.h"
 #include "rewrite/matcher.h"
 #include "rewrite/values.h"
 #include "support/nearest.h"
+#include "support/stopwatch.h"
 
 namespace sardonyx {
 namespace {
@@ -368,6 +370,7 @@ PipelineReport run_uncompared(Model& m, const PassRequest& request) {
   }
   ValueFacts facts;
   std::vector<std::string> ill_typed = infer_model(m, facts, /*tolerant=*/true);
+  if (m.dialect() == DialectId::kOnnx) leave_ill_typed(m);
   const onnx::Runtime* runtime = verified_runtime(m, request);
   PipelineReport report = run(m, request, pipeline, facts, request.verify == Verify::kPass ? runtime : nullptr);
   report.ill_typed = std::move(ill_typed);
@@ -389,7 +392,15 @@ PipelineReport run_passes(Model& m, const PassRequest& request) {
 
 ValueCheck check_results(const Model& before, const Model& after, const PassRequest& request, Numerics numerics,
                          const std::optional<Tolerance>& tolerance, PipelineReport& report) {
-  ValueCheck check = compare_whole(before, after, numerics, tolerance);
+  Stopwatch watch;
+  double seconds = 0;
+  const auto say = [&](size_t done, size_t total) {
+    seconds += watch.lap();
+    const double left = done == 0 ? 0 : seconds * static_cast<double>(total - done) / static_cast<double>(done);
+    request.progress(left < 1 ? "comparing results" : fmt::format("comparing results, about {:.0f} s left", left), done, total);
+  };
+  ValueCheck check =
+      compare_whole(before, after, numerics, tolerance, request.progress ? CompareProgress(say) : CompareProgress());
   report.evaluations += check.runs;
   if (check.runs == 0) report.not_compared = check.skipped;
   if (!check.difference) return check;

@@ -20,10 +20,10 @@ void splice(Graph& from, Node& at, Rewriter& b) {
   while (Node* n = from.first()) move_before(at, *n);
 }
 
-Node& with_slots(Node& n, std::span<Value* const> operands, std::span<const size_t> results, const Attrs* attrs) {
+Node& with_slots(Node& n, std::span<Value* const> operands, std::span<const size_t> results, const Attrs* attrs, size_t more) {
   Model& m = n.model();
   Graph& g = *n.graph();
-  Node& made = m.new_node(n.op(), operands, results.size(), attrs);
+  Node& made = m.new_node(n.op(), operands, results.size() + more, attrs);
   made.set_name(n.name());
   made.set_provenance(n.provenance());
   g.insert_before(n, made);

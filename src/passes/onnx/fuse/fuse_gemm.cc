@@ -1,4 +1,5 @@
 //   a ── MatMul(b) ── Add(c) ── y         =>   Gemm(a, b, c)             two axes each
+//   Gemm(a, b, c) ── Add(d) ── y          =>   Gemm(a, b, c + d)         of constants c and d
 //   Transpose(a) ── MatMul or Gemm        =>   Gemm<transA>(a, ...)      likewise for b
 //   Gemm or MatMul ── Transpose           =>   Gemm of the operands, swapped and transposed
 //   x ── Transpose, Reshape [I, N] ── w: [O,I] MatMul ── Reshape [O, ...] ── Transpose
@@ -20,7 +21,7 @@ namespace sardonyx::onnx {
 namespace {
 
 using namespace pattern;
-constexpr Var a{"a"}, b_{"b"}, c{"c"}, p{"p"}, g{"g"}, w{"w"}, z{"z"}, flat{"flat"};
+constexpr Var a{"a"}, b_{"b"}, c{"c"}, d{"d"}, p{"p"}, g{"g"}, w{"w"}, z{"z"}, flat{"flat"};
 
 bool is_matrix(const Value* v) { return v != nullptr && v->ranked() && v->type()->rank() == 2; }
 
@@ -201,6 +202,20 @@ Pass fuse_gemm() {
              return gemm(b, m[a], m[b_], m[c], f);
            },
        .opset = 7});
+  rules.push_back({.name = "second_bias",  // the sum of the constants is folded
+                   .numerics = Numerics::kRounds,
+                   .match = Add(sole(Gemm(a, b_, constant.as(d)).as(g)), constant.as(c)),
+                   .when =
+                       [](const Match& m) {
+                         const auto f = flags(m.node(g));
+                         return f && f->beta == 1 && is_bias(m[c], m[g]) && is_bias(m[d], m[g]) && m[d]->has_one_use();
+                       },
+                   .build =
+                       [](Rewriter& b, const Match& m) {
+                         Value* operands[] = {m[a], m[b_], b.Add(m[d], m[c])};
+                         return b.like(m.node(g), operands);
+                       },
+                   .opset = 7});
   return rules;
 }
 

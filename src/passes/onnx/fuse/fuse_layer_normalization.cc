@@ -45,6 +45,7 @@ bool is_norm(const Match& m) {
   const auto over = reduced_axes(m.node(mean), c);
   if (!over || reduced_axes(m.node(second), c) != over) return m.refuse("mean and variance are over different axes");
   if (!trailing(*over, v->type()->rank())) return m.refuse("the axes are not the last ones");
+  if (std::ranges::any_of(v->type()->dims(), [](Dim d) { return d.is(0); })) return m.refuse("there are no elements");
   if (v->dtype() != DType::kF32 && v->dtype() != DType::kF16) return m.refuse("the element type is not f32 or f16");
   const auto e = m.splat(eps);
   if (!e || !(*e >= 0)) return m.refuse("eps is not one number");

@@ -41,6 +41,8 @@ Pass fuse_rms_normalization() {
   const auto is_rms = [](const Match& m) {
     const auto over = reduced_axes(m.node(mean), m.context());
     if (!over || !m[x]->ranked() || !trailing(*over, m[x]->type()->rank())) return m.refuse("the axes are not the last ones");
+    if (std::ranges::any_of(m[x]->type()->dims(), [](Dim size) { return size.is(0); }))
+      return m.refuse("there are no elements");
     if (m[x]->dtype() != DType::kF32 && m[x]->dtype() != DType::kF16) return m.refuse("the element type is not f32 or f16");
     const auto e = m.splat(eps);
     if (!e || !(*e >= 0)) return m.refuse("eps is not one number");

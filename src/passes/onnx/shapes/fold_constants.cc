@@ -108,6 +108,12 @@ bool cannot_fail(const Node& n) {
           is_float(n.result()->dtype()));
 }
 
+// The mean of no elements: NaN by its formula, 0 in onnxruntime.
+bool is_mean_of_nothing(const Node& n) {
+  const Type* t = n.is("ReduceMean") ? n.input(0)->type() : nullptr;
+  return t != nullptr && t->is_tensor() && t->is_static() && t->static_size() == 0;
+}
+
 bool has_odd_attrs(const Node& n) {
   for (const NamedAttr& a : n.attrs().items()) {
     if (a.value.get<RefAttr>() != nullptr || a.value.get<const Type*>() != nullptr || a.value.get<Attr::TypeList>() != nullptr)
@@ -146,7 +152,12 @@ class Fold {
       }
       if (n.unchecked()) continue;
       for (Value& v : n.results()) {
-        if (TensorPtr t = v.has_uses() && !v.is_constant() ? known_integers(v, context_.facts) : nullptr) store(v, t);
+        if (!v.has_uses() || v.is_constant()) continue;
+        if (TensorPtr t = known_integers(v, context_.facts)) {
+          store(v, t);
+        } else if (is_surely_empty(v, n)) {
+          store(v, Tensor::own(v.dtype(), shape_of(*v.type()), {}));
+        }
       }
       if (!n.any_result_used() || !can_fold(n)) continue;
       compute(n);
@@ -159,6 +170,27 @@ class Fold {
       }
       if (n.any_result_used()) computed_.push_back(&n);
     }
+  }
+
+  // Whether the result has no elements, whatever a file declares: some write 0 for sizes that they do not know.
+  bool is_surely_empty(Value& v, Node& n) {
+    const auto is_empty = [](const Type* t) {
+      return t != nullptr && t->is_tensor() && t->is_static() && t->static_size() == 0;
+    };
+    const Type* declared = v.type();
+    if (!is_empty(declared) || bit_width(v.dtype()) < 8 || !n.op().known || renames_result(n)) return false;
+    for (const Use& u : n.operands()) {  // in order, so that an empty operand became a constant or is not sure
+      if (u.value != nullptr && is_empty(u.value->type()) && u.value->def() != nullptr && !u.value->is_constant()) return false;
+    }
+    v.set_type(nullptr);
+    try {
+      infer_node(n, context_.facts);
+    } catch (const Error&) {
+      v.set_type(nullptr);
+    }
+    const bool is_sure = is_empty(v.type());
+    v.set_type(declared);
+    return is_sure;
   }
 
   TensorPtr known(const Value* v) const {
@@ -174,7 +206,7 @@ class Fold {
       if (u.value->is_constant() ? u.value->constant()->is_promise() : !found_.contains(u.value)) return false;
     }
     if (renames_result(n)) return false;
-    if (!can_evaluate(n.op()) || is_quantization(n) || has_odd_attrs(n)) return false;
+    if (!can_evaluate(n.op()) || is_quantization(n) || has_odd_attrs(n) || is_mean_of_nothing(n)) return false;
     for (const Value& v : n.results()) {
       if (v.dtype() == DType::kF64 && is_transcendental(n)) return false;
     }
@@ -201,8 +233,9 @@ class Fold {
       deepest = std::max(deepest, depth(operands.back()));
     }
     const Type* type = n.result()->type();
-    const bool sized = n.num_results() == 1 && type != nullptr && type->is_static() && bit_width(type->dtype()) >= 8 &&
-                       *type->static_size() > 0;
+    const auto is_used_later = [](const Value& v) { return v.index() > 0 && v.has_uses(); };
+    const bool sized = std::ranges::none_of(n.results(), is_used_later) && type != nullptr && type->is_static() &&
+                       bit_width(type->dtype()) >= 8 && *type->static_size() > 0;
     if (sized && all_splats && *type->static_size() > 1) return on_one_element(n, operands);
     if (sized) {
       const size_t size = byte_size(type->dtype(), static_cast<uint64_t>(*type->static_size()));

@@ -65,7 +65,7 @@ std::optional<Pieces> pieces(const Match& m) {
   const Value* split = n.input(1);
   if (split == nullptr || (split->ranked() && split->type()->rank() == 0)) {
     const auto each = split == nullptr ? std::optional<int64_t>(1) : number(m, split);
-    p.squeeze = split == nullptr && int_attr(n, "keepdims") == 0;
+    p.squeeze = each == 1 && int_attr(n, "keepdims") == 0;
     const int64_t whole = d.is_int() ? d.value() : 0;
     if (!each || *each <= 0 || whole > kMostPieces * *each) return std::nullopt;
     for (int64_t left = whole; left > 0; left -= *each) p.sizes.push_back(std::min(left, *each));

@@ -4,7 +4,8 @@
 // An elementwise node before the Expand computes each element only once. An Expand that reaches a
 // broadcasting node is dropped there (simplify_shapes), along with the computation of its target. Exact.
 // What stops it: another user of the expanded value; another operand that is not a single number; a result
-// type that Expand does not take.
+// type that onnxruntime does not expand, such as bf16.
+#include "dialects/onnx/refusals.h"
 #include "passes/onnx/fuse/fusion.h"
 
 namespace sardonyx::onnx {
@@ -17,8 +18,8 @@ bool others_are_numbers(const Match& m, Var ranked_as) {
   const Node& n = m.root();
   const Value* ranked = m[ranked_as];
   if (n.num_results() != 1 || n.has(Trait::kRandom) || !n.bodies().empty() || !ranked->ranked()) return false;
-  const Op& expand = m.model().op("", "Expand");
-  if ((expand.inputs[0].types.tensor >> static_cast<int>(n.result()->dtype()) & 1) == 0) return false;
+  const DType before = m[e]->dtype(), after = n.result()->dtype();
+  if (before != after && !has_kernel(m.model(), "Expand", after)) return false;
   for (const Use& u : n.operands()) {
     if (u.value == nullptr || u.value == m[e]) continue;
     const TensorPtr& t = u.value->constant();

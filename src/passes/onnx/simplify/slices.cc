@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dialects/onnx/slice_end.h"
+
 namespace sardonyx::onnx {
 
 std::optional<Bounds> bounds_of(const Node& n, PassContext& context) {
@@ -22,6 +24,7 @@ std::optional<Bounds> bounds_of(const Node& n, PassContext& context) {
     if (!steps || steps->size() != starts->size()) return std::nullopt;
     b.steps = *steps;
   }
+  for (size_t i = 0; i < b.ends.size(); ++i) b.ends[i] = slice_end(b.ends[i], b.steps[i]);
   return b;
 }
 

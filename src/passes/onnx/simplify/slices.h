@@ -9,7 +9,8 @@
 
 namespace sardonyx::onnx {
 
-// The constant operands of a Slice (from opset 10 on), in their order, with axes counted from the front.
+// The constant operands of a Slice (from opset 10 on), in their order, with axes counted from the front and
+// ends as slice_end() reads them.
 struct Bounds {
   std::vector<int64_t> starts, ends, axes, steps;
 };
