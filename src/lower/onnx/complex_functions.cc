@@ -220,10 +220,10 @@ std::vector<Value*> complex_atan2(Lowering& ctx) {
 
 namespace {
 
-// The larger or smaller by real part, then by imaginary part.
+// The larger or smaller by real part, then by imaginary part; w if they cannot be compared, as in JAX.
 Complex extreme(const Complex& z, const Complex& w, bool greatest) {
   Num first = greatest ? z.re > w.re : z.re < w.re, second = greatest ? *z.im > *w.im : *z.im < *w.im;
-  return where(first | (eq(z.re, w.re) & second) | is_nan(z.re) | is_nan(*z.im), z, w);
+  return where(first | (eq(z.re, w.re) & second), z, w);
 }
 
 Complex reduced_to_extreme(Lowering& ctx, std::string_view op, double least) {

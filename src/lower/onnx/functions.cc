@@ -90,6 +90,7 @@ void LoweringContext::run_function(const Node& eqn, const FunctionMark& mark) {
   this->mark(eqn, main_);
   for (size_t i = 0; i < from.inputs().size(); ++i) {
     if (const std::string* name = mark.attribute(i)) {
+      if (!from.input(i)->has_uses()) continue;
       function_->attributes.push_back(*name);
       bind(*from.input(i), attribute_value(main_, *name, from.input(i)->dtype()));
       continue;
@@ -115,7 +116,7 @@ std::vector<Value*> LoweringContext::call_function(const Node& eqn, const Functi
   AttrInit attributes;
   std::erase_if(mark.attributes, [&](const auto& a) {
     auto value = a.first < args.size() ? attribute_of(args[a.first]) : std::nullopt;
-    if (value) attributes.push_back(attr(a.second, *value));
+    if (value && body.input(a.first)->has_uses()) attributes.push_back(attr(a.second, *value));
     return !value;
   });
   std::vector<const Type*> operands;

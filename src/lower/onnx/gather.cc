@@ -1,18 +1,17 @@
 // gather operand, indices   =>   Gather, Slice, GatherElements or GatherND
 //
 // All of JAX's dimension numbers and modes. In mode `fill`, windows that stick out become the fill value; in
-// mode `clip` they are moved inside. `promise_in_bounds` is believed, except in three cases where programs
-// break it (map_coordinates, gradients of scatters, neighbour lists with empty places) and a runtime would
-// refuse the index: the result is one of two choices, a scatter that drops updates uses the same indices, or
-// the program itself writes indices out of bounds.
+// mode `clip` they are moved inside. `promise_in_bounds`, the mode of x[i], clips too, as XLA does: programs
+// break the promise (padded neighbour lists, ignored labels), and a runtime refuses such an index. Indices that
+// the program shows to be in bounds need neither.
 #include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "lower/onnx/complex.h"
+#include "lower/onnx/index_bounds.h"
 #include "lower/onnx/indexing.h"
 #include "lower/onnx/kernels.h"
-#include "lower/onnx/sentinels.h"
 #include "lower/onnx/wide_integers.h"
 
 namespace sardonyx {
@@ -37,51 +36,21 @@ Value* fill_value(Lowering& ctx, DType t, bool imaginary) {
   return ctx.b.scalar_int(t, static_cast<int64_t>(~uint64_t{0} >> (64 - bit_width(t))));
 }
 
-// Whether a user selects between v and another value. jnp.where is a call.
-bool is_chosen(const Value& v) {
-  for (const Use& u : v.uses()) {
-    const Node& user = *u.owner;
-    const size_t slot = user.operand_index(u);
-    if (user.is("select_n") && slot > 0) return true;
-    if (user.is("jit") && user.bodies().size() == 1 && is_chosen(*user.bodies()[0].graph->inputs()[slot].value)) return true;
-  }
-  return false;
-}
-
-// Whether a scatter that may drop or clamp indices uses these: the gradient of a scatter gathers with the
-// indices of the scatter and promises that they are in bounds.
-bool is_scattered_to(const Value& indices) {
-  return std::ranges::any_of(indices.uses(), [&](const Use& u) {
-    const Node& user = *u.owner;
-    if (!user.op().name.starts_with("scatter") || user.operand_index(u) != 1) return false;
-    const Attr* mode = user.attr("mode");
-    if (mode == nullptr) return false;
-    const auto* text = mode->get<std::string>();
-    const auto* opaque = mode->get<OpaqueAttr>();
-    const std::string_view name = text != nullptr ? *text : opaque != nullptr ? opaque->text : std::string_view();
-    return !name.empty() && name.find("PROMISE") == std::string_view::npos;
-  });
-}
-
-// Whether the program contains an index that is out of bounds. Indices of several axes are a concatenation of
-// one column per axis.
-bool holds_sentinels(Lowering& ctx, const Indexing& ix) {
-  const Value& indices = *ctx.eqn.input(1);
-  const Node* n = indices.def();
-  const auto size = [&](size_t k) { return ix.operand_dims[static_cast<size_t>(ix.index_map[k])]; };
-  if (ix.index_map.size() == 1) return may_hold_sentinels(indices, size(0));
-  if (n == nullptr || !n->is("concatenate") || n->num_inputs() != ix.index_map.size()) return false;
-  for (size_t k = 0; k < ix.index_map.size(); ++k) {
-    if (may_hold_sentinels(*n->input(k), size(k))) return true;
-  }
-  return false;
-}
-
 // The indices before the program adds the size to negative ones, in the shape of the lead axes; null if it
 // does not do so.
 Value* counted_from_the_end(Lowering& ctx, const Indexing& ix) {
   Value* own = before_wrapping(ctx, ctx.in(1), ix.operand_dims[static_cast<size_t>(ix.indexed[0])]);
   return own != nullptr && own->ranked() && std::ranges::equal(own->type()->dims(), ix.lead()) ? own : nullptr;
+}
+
+// x[a::k], whose indices the program counts, as a Slice; null for other indices. They are in bounds.
+Value* slice_in_steps(Lowering& ctx, const Indexing& ix) {
+  const auto counted = ix.index_map.size() == 1 ? index_sequence(ctx, *ctx.eqn.input(1)) : std::nullopt;
+  if (!counted || counted->step < 1) return nullptr;
+  Dims& dims = ctx.b.dims();
+  const int64_t axis = ix.indexed[0];
+  const Dim stop = dims.add(counted->start, dims.mul(Dim::of(counted->step), ix.lead()[0]));
+  return ctx.slice(ctx.in(0), axis, counted->start, stop, counted->step);
 }
 
 std::vector<Value*> gather(Lowering& ctx, bool imaginary) {
@@ -93,17 +62,18 @@ std::vector<Value*> gather(Lowering& ctx, bool imaginary) {
                     ints_field(ctx, numbers, "operand_batching_dims"), ints_field(ctx, numbers, "start_indices_batching_dims"),
                     false);
   const std::string mode = ctx.string_param("mode");
-  const bool fill = mode.find("FILL") != std::string::npos;
-
+  const bool is_inside = is_in_bounds(ctx, 1, ix.limits(ctx));
+  const bool fill = mode.find("FILL") != std::string::npos && !is_inside;
   const bool single = ix.indexed.size() == 1 && ix.window[0].is(1);
-  const bool is_doubtful = is_chosen(*ctx.eqn.result()) || is_scattered_to(*ctx.eqn.input(1)) || holds_sentinels(ctx, ix);
-  const bool clip = mode.find("CLIP") != std::string::npos || is_doubtful;
 
   Value* x = ctx.in(0);
+  Value* sliced = is_inside && single && ix.batching.empty() && ix.free.size() == 1 ? slice_in_steps(ctx, ix) : nullptr;
   Value *mask = nullptr, *starts = nullptr;
   Value* index = single && ix.batching.empty() && ix.index_map.size() == 1 ? counted_from_the_end(ctx, ix) : nullptr;
-  if (index != nullptr) {
-    if (clip || fill) {
+  if (sliced != nullptr) {
+    x = sliced;
+  } else if (index != nullptr) {
+    if (!is_inside) {
       const Dim size = ix.operand_dims[static_cast<size_t>(ix.indexed[0])];
       Value* first = ctx.cast(ctx.dim(ctx.b.dims().sub(Dim::of(0), size)), index->dtype());
       Value* last = ctx.cast(ctx.dim(ctx.b.dims().sub(size, Dim::of(1))), index->dtype());
@@ -111,10 +81,12 @@ std::vector<Value*> gather(Lowering& ctx, bool imaginary) {
       index = clamped_index(ctx, index, first, last);
     }
   } else {
-    Value* vectors = ix.vectors(ctx, clip || fill ? ctx.in(1) : ix.unwrapped(ctx, ctx.in(1)));
-    mask = fill ? ix.inside(ctx, vectors) : nullptr;
+    std::vector<Dim> lows;
+    const bool is_sliced = ix.lead_labels().empty() && !single;  // Slice ends a row of -1 at 0
+    Value* vectors = ix.vectors(ctx, is_sliced ? ctx.in(1) : ix.unwrapped(ctx, ctx.in(1), lows));
+    mask = fill ? ix.inside(ctx, vectors, lows) : nullptr;
     starts = ix.starts(ctx, vectors);
-    if (clip || mask != nullptr) starts = ix.clamped(ctx, starts);
+    if (!is_inside) starts = ix.clamped(ctx, starts, lows);
   }
 
   Ints labels = ix.lead_labels();
@@ -131,8 +103,10 @@ std::vector<Value*> gather(Lowering& ctx, bool imaginary) {
     labels.insert(labels.end(), ix.whole.begin(), ix.whole.end());
   } else if (single && ix.batching.empty()) {
     const int64_t axis = ix.indexed[0];
-    if (index == nullptr) index = ctx.squeeze(starts, Ints{lead_rank});
-    x = ctx.b.Gather(x, index, {.axis = axis});
+    if (sliced == nullptr) {
+      if (index == nullptr) index = ctx.squeeze(starts, Ints{lead_rank});
+      x = ctx.b.Gather(x, index, {.axis = axis});
+    }
     Ints all;
     for (int64_t a : ix.whole) {
       if (a < axis) all.push_back(a);

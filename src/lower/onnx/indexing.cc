@@ -137,15 +137,19 @@ Value* picked(Lowering& ctx, const Value& vectors, const Indexing::Ints& compone
 
 }  // namespace
 
-Value* Indexing::unwrapped(Lowering& ctx, Value* indices) const {
+Value* Indexing::unwrapped(Lowering& ctx, Value* indices, std::vector<Dim>& lows) const {
   std::vector<Value*> columns = columns_of(*indices);
+  lows.assign(index_map.size(), Dim::of(0));
   bool any = false;
   for (size_t k = 0; k < columns.size() && k < index_map.size(); ++k) {
-    Value* own = before_wrapping(ctx, columns[k], operand_dims[static_cast<size_t>(index_map[k])]);
+    const auto axis = static_cast<size_t>(index_map[k]);
+    // A longer window that starts before the end would go on at the beginning.
+    Value* own = slice[axis].is(1) ? before_wrapping(ctx, columns[k], operand_dims[axis]) : nullptr;
     if (own == nullptr) continue;
     const auto dims = columns[k]->type()->dims();
     const bool is_one_axis_short = std::ranges::equal(own->type()->dims(), dims.first(dims.size() - 1));
     columns[k] = is_one_axis_short ? ctx.unsqueeze(own, Ints{static_cast<int64_t>(dims.size()) - 1}) : ctx.reshape(own, dims);
+    lows[k] = ctx.b.dims().sub(Dim::of(0), operand_dims[axis]);
     any = true;
   }
   return any ? ctx.concat(columns, static_cast<int64_t>(indices->type()->rank()) - 1) : indices;
@@ -157,23 +161,30 @@ Value* Indexing::starts(Lowering& ctx, Value* vectors) const {
   return ctx.b.Gather(vectors, ctx.b.i64s(component), {.axis = -1});
 }
 
-Value* Indexing::inside(Lowering& ctx, Value* vectors) const {
+std::vector<Dim> Indexing::limits(Lowering& ctx) const {
+  std::vector<Dim> found;
+  for (size_t k = 0; k + static_cast<size_t>(zeros) < index_map.size(); ++k) {
+    const auto axis = static_cast<size_t>(index_map[k]);
+    found.push_back(ctx.b.dims().sub(operand_dims[axis], slice[axis]));
+  }
+  return found;
+}
+
+namespace {
+
+// 0 if all are; else a tensor.
+Value* low_ends(Lowering& ctx, std::span<const Dim> lows) {
+  return std::ranges::all_of(lows, [](Dim d) { return d.is(0); }) ? ctx.b.i64(0) : ctx.shape(lows);
+}
+
+}  // namespace
+
+Value* Indexing::inside(Lowering& ctx, Value* vectors, const std::vector<Dim>& lows) const {
   if (index_map.empty()) return nullptr;
   std::vector<Dim> limits;
   for (int64_t a : index_map)
     limits.push_back(ctx.b.dims().sub(operand_dims[static_cast<size_t>(a)], slice[static_cast<size_t>(a)]));
-  // Constant indices can be checked now.
-  if (const TensorPtr& known = vectors->constant();
-      known && known->size() <= 4096 && std::ranges::all_of(limits, &Dim::is_int)) {
-    bool all = true;
-    const auto width = static_cast<int64_t>(limits.size());
-    for (int64_t i = 0; i < known->size(); ++i) {
-      const int64_t v = known->as_int(i);
-      all &= v >= 0 && v <= limits[static_cast<size_t>(i % width)].value();
-    }
-    if (all) return nullptr;
-  }
-  Value* low = ctx.b.GreaterOrEqual(vectors, ctx.b.i64(0));
+  Value* low = ctx.b.GreaterOrEqual(vectors, low_ends(ctx, lows));
   Value* high = ctx.b.LessOrEqual(vectors, ctx.shape(limits));
   Value* both = ctx.b.And(low, high);
   const auto last = static_cast<int64_t>(vectors->type()->rank()) - 1;
@@ -181,12 +192,14 @@ Value* Indexing::inside(Lowering& ctx, Value* vectors) const {
   return reduce(ctx, "ReduceMin", both, Ints{last});
 }
 
-Value* Indexing::clamped(Lowering& ctx, Value* starts) const {
+Value* Indexing::clamped(Lowering& ctx, Value* starts, const std::vector<Dim>& lows) const {
   if (indexed.empty()) return starts;
-  std::vector<Dim> limits;
-  for (size_t i = 0; i < indexed.size(); ++i)
+  std::vector<Dim> limits, firsts;
+  for (size_t i = 0; i < indexed.size(); ++i) {
     limits.push_back(ctx.b.dims().sub(operand_dims[static_cast<size_t>(indexed[i])], window[i]));
-  return clamped_index(ctx, starts, ctx.b.i64(0), ctx.shape(limits));
+    firsts.push_back(lows.empty() ? Dim::of(0) : lows[static_cast<size_t>(component[i])]);
+  }
+  return clamped_index(ctx, starts, low_ends(ctx, firsts), ctx.shape(limits));
 }
 
 Value* Indexing::grid(Lowering& ctx, Value* starts, bool batch_counters) const {

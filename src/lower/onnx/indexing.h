@@ -44,17 +44,19 @@ struct Indexing {
   std::vector<Dim> lead() const;        // sizes of the batching and free axes
   Ints lead_labels() const;             // their labels, batching ones first
 
-  // `indices` with the components as they are before the program adds the size to negative ones, if a Concat
-  // joins them from single components.
-  Value* unwrapped(Lowering& ctx, Value* indices) const;
+  // `indices` with the components as they are before the program adds the size to negative ones, where a Concat
+  // joins them from single components. `lows` gets the least start of each component: minus the size, or 0.
+  Value* unwrapped(Lowering& ctx, Value* indices, std::vector<Dim>& lows) const;
   // All components as i64 [batching.., free.., components], zeros included.
   Value* vectors(Lowering& ctx, Value* indices) const;
   // The components of the indexed axes, in their order.
   Value* starts(Lowering& ctx, Value* vectors) const;
-  // bool [batching.., free..]: whether the window lies inside the operand. Null if that is proven.
-  Value* inside(Lowering& ctx, Value* vectors) const;
+  // Of each component that the program has: the last start whose window lies inside.
+  std::vector<Dim> limits(Lowering& ctx) const;
+  // bool [batching.., free..]: whether the window lies inside the operand. Null if there are no components.
+  Value* inside(Lowering& ctx, Value* vectors, const std::vector<Dim>& lows = {}) const;
   // Starts clamped so that every window lies inside.
-  Value* clamped(Lowering& ctx, Value* starts) const;
+  Value* clamped(Lowering& ctx, Value* starts, const std::vector<Dim>& lows = {}) const;
   // [batching.., free.., windows.., indexed]. With `batch_counters` the batching axes are indexed too, in
   // front, because ScatterND has no batch axes.
   Value* grid(Lowering& ctx, Value* starts, bool batch_counters) const;

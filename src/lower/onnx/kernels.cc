@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dialects/onnx/runtimes.h"
+#include "dialects/onnx/refusals.h"
 #include "lower/onnx/bitwise.h"
 #include "lower/onnx/context.h"
 #include "lower/onnx/reduction.h"
@@ -32,6 +32,7 @@ bool has_kernel(const Lowering& ctx, std::string_view name, DType t) {
   const uint64_t bit = uint64_t{1} << static_cast<unsigned>(t);
   if ((onnx::types_in_standard(op, variable) & bit) == 0) return false;
   if (onnx::is_composed(name, t)) return true;
+  if (ctx.context().options().target.empty()) return onnx::has_kernel(ctx.b.model(), name, t);
   const auto kernels = onnx::kernels(ctx.context().runtime(), op);
   return std::ranges::any_of(kernels, [&](const onnx::Kernel* k) { return (k->of(variable) & bit) != 0; });
 }

@@ -14,7 +14,8 @@
 
 namespace sardonyx {
 
-// Whether the operator, in the version of the model's opset, takes t and a runtime computes it.
+// Whether the operator, in the version of the model's opset, takes t, and the target computes it; without a
+// target, every supported release of onnxruntime that loads the opset.
 bool has_kernel(const Lowering& ctx, std::string_view op, DType t);
 
 // The narrowest type that holds every value of t and has kernels for all of `ops`: t itself if possible. For

@@ -5,6 +5,7 @@
 
 #include "ir/tensor_transform.h"
 #include "lower/onnx/context.h"
+#include "lower/onnx/kernels.h"
 #include "lower/onnx/narrow.h"
 #include "lower/onnx/pairs.h"
 
@@ -297,7 +298,10 @@ Value* Lowering::expand(Value* x, std::span<const Dim> dims) {
   const Type* from = x->type();
   if (from != nullptr && from->ranked() && std::ranges::equal(from->dims(), dims, [](Dim p, Dim q) { return p == q; }))
     return x;
-  return b.Expand(x, shape(dims));
+  // onnxruntime expands no bf16.
+  const DType own = x->dtype(), wide = kernel_dtype(*this, {"Expand"}, own);
+  if (wide == DType::kUndefined || wide == own) return b.Expand(x, shape(dims));
+  return cast(b.Expand(cast(x, wide), shape(dims)), own);
 }
 
 Value* Lowering::transpose(Value* x, std::span<const int64_t> perm) {

@@ -1,9 +1,9 @@
 // scatter, scatter-add, scatter-sub, scatter-mul, scatter-min, scatter-max operand, indices, updates
 //   =>   ScatterND<reduction>
 //
-// All of JAX's dimension numbers and modes. In the default mode, windows that stick out are dropped: their
-// updates become the neutral element if they reduce, or go to extra rows after the operand, which are cut off
-// again, if they replace.
+// All of JAX's dimension numbers and modes. Windows that stick out are clipped or dropped. XLA drops those of
+// promise_in_bounds, too, which gradients of x[i] make. Dropped updates become the neutral element if they
+// reduce, or go to extra rows after the operand, which are cut off again, if they replace.
 //
 // x.at[i].apply(f) is a scatter whose update is f of the old element: Scan(x, i) { ScatterND(x, i,
 // Scan(GatherND(x, i)) { f }) }. It takes the indices one at a time, because an index that occurs twice
@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "lower/onnx/complex.h"
+#include "lower/onnx/index_bounds.h"
 #include "lower/onnx/indexing.h"
 #include "lower/onnx/kernels.h"
 
@@ -175,11 +176,13 @@ Value* scatter(Lowering& ctx, std::string_view reduction, bool negate) {
 
   Value* vectors = ix.vectors(ctx, ctx.in(1));
   Value* starts = ix.starts(ctx, vectors);
-  const bool drop = mode.find("FILL") != std::string::npos || mode.find("DROP") != std::string::npos;
+  const bool is_inside = is_in_bounds(ctx, 1, ix.limits(ctx));
+  const bool clips = mode.find("CLIP") != std::string::npos;
+  const bool drop = !is_inside && !clips;
   Value* mask = drop ? ix.inside(ctx, vectors) : nullptr;
   Value* rows = nullptr;  // the size of the first indexed axis, if rows were appended to it
   const auto first = static_cast<int64_t>(ix.batching.size());
-  if (mode.find("CLIP") != std::string::npos) {
+  if (clips && !is_inside) {
     starts = ix.clamped(ctx, starts);
   } else if (mask != nullptr && reduction != "none" && !in_pairs) {
     starts = ix.clamped(ctx, starts);

@@ -1,6 +1,7 @@
 // shard_map on a mesh of one device   =>   its body, inlined
 // psum, pmax, ... over its axes       =>   the operand, reshaped if the result has an axis for the devices
 //                 over axes of vmap   =>   a reduction
+// ppermute                            =>   the operand; zeros if the device receives from none
 // axis_index                          =>   0
 #include "lower/onnx/context.h"
 #include "lower/onnx/reduction.h"
@@ -47,6 +48,20 @@ std::vector<Value*> over_devices_and_axes(Lowering& ctx, std::string_view primit
 std::vector<Value*> lower_psum(Lowering& ctx) { return over_devices_and_axes(ctx, "add"); }
 std::vector<Value*> lower_pmax(Lowering& ctx) { return over_devices_and_axes(ctx, "max"); }
 std::vector<Value*> lower_pmin(Lowering& ctx) { return over_devices_and_axes(ctx, "min"); }
+
+std::vector<Value*> lower_ppermute(Lowering& ctx) {
+  const Attr& perm = ctx.param("perm");  // pairs of source and destination: [(0, 0)] or none
+  const auto* pairs = perm.get<AttrList>();
+  const auto* flat = perm.get<Attr::Ints>();
+  const bool receives = (pairs != nullptr && !pairs->empty()) || (flat != nullptr && !flat->empty());
+  if (receives) return lower_of_one_device(ctx);
+  std::vector<Value*> results;
+  for (size_t i = 0; i < ctx.eqn.num_results(); ++i) {
+    const Type* type = ctx.stored_out_type(i);
+    results.push_back(ctx.zeros(type->dtype(), std::vector<Dim>(type->dims().begin(), type->dims().end())));
+  }
+  return results;
+}
 
 std::vector<Value*> lower_axis_index(Lowering& ctx) { return {ctx.zeros(ctx.out_dtype(), ctx.out_dims())}; }
 

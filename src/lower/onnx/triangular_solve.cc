@@ -10,6 +10,7 @@
 #include <numbers>
 #include <optional>
 
+#include "lower/onnx/kernels.h"
 #include "lower/onnx/matrix.h"
 #include "lower/onnx/special.h"
 
@@ -33,7 +34,9 @@ Complex substitute(const Complex& m, const Complex& b, bool is_lower, bool unit_
 }  // namespace
 
 std::vector<Value*> lower_triangular_solve(Lowering& ctx) {
-  Complex a = operand(ctx, 0), b = operand(ctx, 1);
+  const DType own = ctx.out_dtype(), wide = is_complex(own) ? own : kernel_dtype(ctx, {"MatMul", "Div"}, own);
+  const auto widened = [&](size_t i) { return wide == own ? operand(ctx, i) : Complex(Num(ctx, ctx.cast(ctx.in(i), wide))); };
+  Complex a = widened(0), b = widened(1);
   bool left = ctx.bool_param("left_side"), is_lower = ctx.bool_param("lower"), transposed = ctx.bool_param("transpose_a");
   if (ctx.bool_param("conjugate_a")) a = conj(a);
   // x op(a) = b is op(a)^T x^T = b^T.
@@ -43,7 +46,8 @@ std::vector<Value*> lower_triangular_solve(Lowering& ctx) {
   }
   if (!left) b = swap_last_axes(b);
   Complex x = substitute(a, b, is_lower, ctx.bool_param("unit_diagonal"));
-  return {result(ctx, left ? x : swap_last_axes(x))};
+  Value* solved = result(ctx, left ? x : swap_last_axes(x));
+  return {wide == own ? solved : ctx.cast(solved, own)};
 }
 
 namespace {

@@ -135,6 +135,7 @@ def over_one_device(body):
 add("shard_map", over_one_device(lambda v: jnp.sin(v) + lax.axis_index("i")), "f32[6,3]", covers="shard_map axis_index")
 add("shard_map with collectives", over_one_device(lambda v: v / lax.psum(v, "i") + lax.pmax(v, "i") - lax.all_gather(v, "i").sum(0)), "f32[6,3]", covers="shard_map psum all_gather")
 add("shard_map with a permutation", over_one_device(lambda v: lax.ppermute(v, "i", [(0, 0)]) + lax.psum_scatter(v, "i", tiled=True)), "f32[6,3]", covers="shard_map ppermute reduce_scatter")
+add("a shard that receives from none is zero", over_one_device(lambda v: lax.ppermute(v, "i", []) + 2 * v), "f32[6,3]", covers="ppermute")
 add("platform_dependent", lambda x: lax.platform_dependent(x, cpu=lambda v: v + 1, tpu=lambda v: v - 1), "f32[7]", covers="platform_index")
 add("platform_dependent without cpu", lambda x: lax.platform_dependent(x, tpu=lambda v: v + 1, default=jnp.sin), "f32[7]", covers="platform_index")
 add("optimization_barrier", lambda x: lax.optimization_barrier((x, x + 1)), "f32[B,7]", covers="optimization_barrier")
