@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,7 +24,7 @@ namespace {
 struct ConvertArgs {
   std::string input, output, precision = "fp16", dump, trace;
   std::string class_labels, skip_ops;
-  std::vector<std::string> options, user_defined, states, shapes, functions;
+  std::vector<std::string> options, user_defined, states, shapes, functions, default_sizes;
   CoremlClassifier classifier;
   ToCoremlOptions how;
   bool no_mmap = false, json = false, quiet = false;
@@ -33,6 +34,14 @@ std::pair<std::string, std::string> at_equals(const std::string& text, std::stri
   const size_t equals = text.find('=');
   if (equals == std::string::npos) throw Error(ErrorCode::kInvalidArgument, fmt::format("expected {}, found '{}'", what, text));
   return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+int64_t whole_number(const std::string& text) {
+  int64_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("expected a size as T=128, found '{}'", text));
+  return n;
 }
 
 struct Converted {
@@ -79,6 +88,10 @@ int convert(ConvertArgs args) {
   for (const std::string& s : args.states) args.how.states.push_back(at_equals(s, "a state as input=result"));
   for (const std::string& u : args.user_defined)
     args.how.metadata.user_defined.push_back(at_equals(u, "metadata as key=value"));
+  for (const std::string& d : args.default_sizes) {
+    const auto [name, size] = at_equals(d, "a size as T=128");
+    args.how.default_sizes.emplace_back(name, whole_number(size));
+  }
   for (const std::string& shape : args.shapes) add_enumerated_shape(args.how.enumerated_shapes, shape);
   if (!args.class_labels.empty()) {
     args.classifier.texts = read_class_labels(args.class_labels);
@@ -111,7 +124,9 @@ int convert(ConvertArgs args) {
   }
   for (const auto& [before, after] : renamed) warn("'{}' is called '{}' in the Core ML model\n", before, after);
   for (const std::string& op : single) warn("stays in single precision: {}\n", op);
-  for (const std::string& input : open_sizes) warn("{} has a size without an upper bound; help: --size \"T <= 512\"\n", input);
+  for (const std::string& input : open_sizes)
+    warn("{} has a size without an upper bound: the model takes up to {}; help: --size \"T <= 512\"\n", input,
+         kAssumedUpperBound);
   if (!args.quiet) say("{} -> {}: {} nodes, {} ops, {:.3f} s\n", from, args.output, nodes, all_ops, seconds);
   return 0;
 }
@@ -125,7 +140,9 @@ void add_convert(CLI::App& to, int* status) {
   command->add_option("-o,--output", args->output, "Package (.mlpackage) or model file (.mlmodel) to write")
       ->required()
       ->type_name("FILE");
-  command->add_option("--target", args->how.target, "Oldest system that must run it: iOS15 to iOS18, macOS12 to macOS15")
+  command
+      ->add_option("--target", args->how.target,
+                   "Oldest system that must run it: iOS15 to iOS18, iOS26, macOS12 to macOS15, macOS26")
       ->capture_default_str();
   command->add_option("--compute-precision", args->precision, "fp16, or fp32 for single precision")
       ->check(CLI::IsMember({"fp16", "fp32"}))
@@ -134,7 +151,12 @@ void add_convert(CLI::App& to, int* status) {
                       "Ops that stay in single precision: names, or auto for those that overflow");
   command->add_option("--input-shape", args->how.input_shapes, "New shape of an input: NAME:1,3,224,224");
   command->add_option("--size", args->how.sizes, "What holds for a named size: \"T <= 512\"");
-  command->add_option("--image-input", args->how.images, "An input that takes images: x:rgb, or x:bgr:SCALE:BIAS,BIAS,BIAS");
+  command->add_option("--default-size", args->default_sizes, "What a named size is by default, within its range: T=128");
+  command->add_option("--image-input", args->how.image_inputs,
+                      "An input that takes images: x:rgb, or x:bgr:SCALE:BIAS,BIAS,BIAS");
+  command->add_option("--image-output", args->how.image_outputs, "A result that is an image: y:rgb");
+  command->add_option("--input-type", args->how.input_types, "Element type of an input of floats: x=fp16, or fp16 for all");
+  command->add_option("--output-type", args->how.output_types, "Element type of a result of floats: y=fp16, or fp16 for all");
   command->add_option("--enumerated-shape", args->shapes, "One of the shapes that an input takes: x:1,3,224,224");
   command->add_option("--class-labels", args->class_labels, "Make a classifier: a file with the label of one class a line");
   command->add_option("--predicted-feature-name", args->classifier.label, "Name of the result that is the label")
@@ -155,7 +177,7 @@ void add_convert(CLI::App& to, int* status) {
       ->type_name("FILE.sxt");
   command->add_flag("--no-mmap", args->no_mmap, "Read files instead of mapping them");
   command->add_flag("--json", args->json, "Machine-readable output: an array of objects (docs/command_line.md)");
-  command->add_flag("--quiet", args->quiet, "Print errors only");
+  command->add_flag("-q,--quiet", args->quiet, "Print errors only");
   command->callback([args, status] { *status = guarded("convert", args->input, args->json, [&] { return convert(*args); }); });
 }
 

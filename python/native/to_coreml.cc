@@ -27,7 +27,11 @@ ToCoremlOptions to_coreml_options(const nb::dict& d) {
   o.passes = nb::cast<std::vector<std::string>>(d["passes"]);
   o.skip = nb::cast<std::vector<std::string>>(d["skip"]);
   o.pass_options = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["options"]);
-  o.images = nb::cast<std::vector<std::string>>(d["images"]);
+  o.default_sizes = nb::cast<std::vector<std::pair<std::string, int64_t>>>(d["default_sizes"]);
+  o.image_inputs = nb::cast<std::vector<std::string>>(d["image_inputs"]);
+  o.image_outputs = nb::cast<std::vector<std::string>>(d["image_outputs"]);
+  o.input_types = nb::cast<std::vector<std::string>>(d["input_types"]);
+  o.output_types = nb::cast<std::vector<std::string>>(d["output_types"]);
   o.states = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["states"]);
   o.enumerated_shapes = nb::cast<EnumeratedShapes>(d["enumerated_shapes"]);
   if (!d["classifier"].is_none()) {
@@ -57,6 +61,7 @@ nb::dict report_dict(const ToCoremlReport& r) {
   d["ops"] = r.ops;
   d["renamed"] = r.renamed;
   d["open_sizes"] = r.open_sizes;
+  d["assumed_upper_bound"] = kAssumedUpperBound;
   d["single"] = r.single;
   nb::dict stages;
   stages["read"] = r.read_seconds;

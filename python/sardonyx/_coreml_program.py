@@ -37,7 +37,7 @@ _STRING = 8
 _SIZE = re.compile(r"[A-Za-z0-9_+\-* ()]+")
 # Ops of control flow, and how their blocks are given to coremltools' builder.
 _BLOCKS = {"cond": ("_true_fn", "_false_fn"), "while_loop": ("_cond", "_body")}
-# Passes that take a predicate on ops, and the attribute that marks the ops it rejects.
+# Passes that cast, which take a predicate on ops, and the attribute that marks the ops it rejects.
 SELECTING = {"add_fp16_cast": "keep_fp32", "add_int16_cast": "keep_int32"}
 # Ops that these passes never change.
 _NEVER_CAST = frozenset(
@@ -469,7 +469,7 @@ def run(
     ops as they are before the first of the passes, and so is `add_int16_cast.op_selector`.
     """
     asked = bool(options) and strict  # the pass itself checks the values of options
-    options = [*options, *usual, *_coreml_interface.options(prog, passes, options)]
+    options = [*_as_coremltools(passes), *options, *usual, *_coreml_interface.options(prog, passes, options)]
     if not options and len(passes) == 1 and (name := passes[0].split("::")[-1]) in _coreml_interface.BY_OPTION:
         return {"passes": [{"name": name, "changed": False, "seconds": 0.0, "error": ""}], "faults": []}
     selectors = {
@@ -492,6 +492,11 @@ def run(
     if any(p["changed"] for p in report["passes"]):
         session.apply_edits(", ".join(p.split("::")[-1] for p in passes))
     return report
+
+
+def _as_coremltools(passes: Sequence[str]) -> list[tuple[str, Any]]:
+    """coremltools' programs get what its own passes would do, which protect nothing from half precision."""
+    return [(f"{name}.protect", False) for name in SELECTING if any(p.split("::")[-1] == name for p in passes)]
 
 
 def _check_selector(name: str, op_selector, passes: Sequence[str], options: Sequence[str]) -> None:

@@ -6,15 +6,15 @@ import inspect
 import operator
 import os
 import tempfile
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
+from sardonyx import _coreml_objects as _objects
 from sardonyx._error import Error, WrongType
 from sardonyx._optimize import _bytes_of, _names, _option
-from sardonyx._require import one_of
+from sardonyx._require import known_keywords, one_of, warn
 from sardonyx._sardonyx import coreml as _native
 
 # The opset that programs are lowered to on the way to Core ML.
@@ -24,20 +24,27 @@ _FIRST_WITH_STATES = 9
 _ONE_MODEL = "trace takes the steps of one model, and functions are several"
 
 
+@known_keywords
 def from_onnx(
     model: Any = None,
     output_path: str | os.PathLike | None = None,
     *,
     functions: Mapping[str, Any] | None = None,
+    inputs: Sequence[Any] = (),
+    outputs: Sequence[Any] = (),
     minimum_deployment_target: Any = "iOS17",
-    compute_precision: Literal["fp16", "fp32"] | None = "fp16",
+    compute_precision: Any = "fp16",
     skip_ops: str | Sequence[str] = (),
     input_shapes: Mapping[str, Sequence[int | str]] | None = None,
     sizes: Sequence[str] = (),
-    states: Mapping[str, str] | None = None,
+    states: Mapping[Any, str] | None = None,
+    default_sizes: Mapping[str, int] | None = None,
     image_inputs: Mapping[str, str | Mapping[str, Any]] | None = None,
+    image_outputs: Mapping[str, str] | None = None,
+    input_types: str | Mapping[str, str] | None = None,
+    output_types: str | Mapping[str, str] | None = None,
     enumerated_shapes: Mapping[str, Sequence[Sequence[int]]] | None = None,
-    class_labels: str | os.PathLike | Sequence[str] | Sequence[int] | None = None,
+    class_labels: Any = None,
     predicted_feature_name: str = "classLabel",
     predicted_probabilities_output: str | None = None,
     passes: str | Sequence[str] = "default",
@@ -61,23 +68,32 @@ def from_onnx(
             about single inputs go to the functions that have such an input.
         output_path: The package to write (.mlpackage), or a bare model file (.mlmodel). Weights stream from
             file to file.
-        minimum_deployment_target: "iOS15" to "iOS18", a system of the same years ("macOS14"), or a
+        inputs, outputs: coremltools' `TensorType` and `ImageType` objects by name, with `RangeDim` and
+            `EnumeratedShapes` in their shapes, in place of the keywords below that say the same.
+        minimum_deployment_target: "iOS15" to "iOS18", "iOS26", a system of the same years ("macOS14"), or a
             `coremltools.target`.
         compute_precision: "fp16" casts ops that exist in half precision, as coremltools does; "fp32" keeps
-            single precision.
+            single precision. Or a `coremltools.precision`.
         skip_ops: Names of ops that stay in single precision, or "auto": those that overflow or vanish in half
             precision, judged by bounds and by runs on random inputs. A warning lists them.
         input_shapes: New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size; sizes that
-            stay open become flexible shapes.
+            stay open become flexible shapes. A name in place of a number of the model opens that size, if all
+            operators can take another one.
         sizes: What holds for named sizes: `["T <= 512"]`. It bounds the flexible shapes.
+        default_sizes: What named sizes are by default: `{"T": 128}`. Others are at the low end of their range.
         states: Inputs that become states (iOS 18), each with the result that it holds after a run:
             `{"past_keys": "present_keys"}`. A state stays on the device between runs; its elements are half
             precision.
-        image_inputs: Inputs that take images: `{"x": "rgb"}` ("bgr", "gray"), or with what becomes of the
-            numbers 0 to 255: `{"x": {"color": "rgb", "scale": 1 / 128, "bias": [-1, -1, -1]}}`.
+        image_inputs: Inputs that take images: `{"x": "rgb"}` ("bgr", "gray", or "gray16" for half precision), or
+            with what becomes of the numbers 0 to 255:
+            `{"x": {"color": "rgb", "scale": 1 / 128, "bias": [-1, -1, -1]}}`.
+        image_outputs: Results that are images, of numbers from 0 to 255: `{"y": "rgb"}`.
+        input_types, output_types: Element types of inputs and results of floats, which otherwise have the
+            model's: `{"x": "fp16"}`, or "fp16" for all. Half precision needs iOS 16.
         enumerated_shapes: Inputs that take a few shapes, the first the default:
             `{"x": [(1, 3, 224, 224), (1, 3, 384, 384)]}`.
-        class_labels: Makes a classifier: the labels of the classes, or a file with one a line.
+        class_labels: Makes a classifier: the labels of the classes, a file with one a line, or a
+            `coremltools.ClassifierConfig`.
         predicted_feature_name: The name of the result that is the label.
         predicted_probabilities_output: The result that has one probability for each class, if several may.
         passes: What runs on the program: a preset of coremltools' passes, or a list of them.
@@ -94,14 +110,22 @@ def from_onnx(
     Raises:
         sardonyx.Error: lists every node that cannot be converted. Nothing is written then.
     """
+    interface = _objects.Interface()
+    interface.add_inputs(inputs)
+    interface.add_outputs(outputs)
     wanted = _request(
+        interface,
         minimum_deployment_target=minimum_deployment_target,
         compute_precision=compute_precision,
         skip_ops=skip_ops,
         input_shapes=input_shapes,
         sizes=sizes,
         states=states,
+        default_sizes=default_sizes,
         image_inputs=image_inputs,
+        image_outputs=image_outputs,
+        input_types=input_types,
+        output_types=output_types,
         enumerated_shapes=enumerated_shapes,
         class_labels=class_labels,
         predicted_feature_name=predicted_feature_name,
@@ -141,6 +165,7 @@ def _named(functions: Any, of: str) -> list[tuple[str, Any]]:
     return list(functions.items())
 
 
+@known_keywords
 def to_coreml(
     fn: Callable[..., Any] | None = None,
     inputs: Sequence[Any] | None = None,
@@ -150,16 +175,21 @@ def to_coreml(
     functions: Mapping[str, Sequence[Any]] | None = None,
     output_path: str | os.PathLike | None = None,
     minimum_deployment_target: Any = "iOS17",
-    compute_precision: Literal["fp16", "fp32"] | None = "fp16",
+    compute_precision: Any = "fp16",
     skip_ops: str | Sequence[str] = (),
+    outputs: Sequence[Any] = (),
     inputs_as_nchw: Sequence[int] | None = None,
     outputs_as_nchw: Sequence[int] | None = None,
     input_names: Sequence[str] | Literal["positional"] | None = None,
     output_names: Sequence[str] | Literal["positional"] | None = None,
-    states: Mapping[str, str | int] | None = None,
+    states: Mapping[Any, str | int] | None = None,
+    default_sizes: Mapping[str, int] | None = None,
     image_inputs: Mapping[str, str | Mapping[str, Any]] | None = None,
+    image_outputs: Mapping[str, str] | None = None,
+    input_types: str | Mapping[str, str] | None = None,
+    output_types: str | Mapping[str, str] | None = None,
     enumerated_shapes: Mapping[str, Sequence[Sequence[int]]] | None = None,
-    class_labels: str | os.PathLike | Sequence[str] | Sequence[int] | None = None,
+    class_labels: Any = None,
     predicted_feature_name: str = "classLabel",
     predicted_probabilities_output: str | None = None,
     passes: str | Sequence[str] = "default",
@@ -195,14 +225,22 @@ def to_coreml(
         raise Error(_ONE_MODEL)
     given: list[tuple[str, Any]] = [("main", (fn, inputs, input_params))]
     parts = given if functions is None else _named(functions, "functions and inputs")
+    interface = _objects.Interface()
+    parts = [(name, _with_shapes(part, interface)) for name, part in parts]
+    interface.add_outputs(outputs)
     wanted = _request(
+        interface,
         minimum_deployment_target=minimum_deployment_target,
         compute_precision=compute_precision,
         skip_ops=skip_ops,
         input_shapes=None,
         sizes=(),
         states=None,
+        default_sizes=default_sizes,
         image_inputs=image_inputs,
+        image_outputs=image_outputs,
+        input_types=input_types,
+        output_types=output_types,
         enumerated_shapes=enumerated_shapes,
         class_labels=class_labels,
         predicted_feature_name=predicted_feature_name,
@@ -224,6 +262,7 @@ def to_coreml(
         "input_names": input_names,
         "output_names": output_names,
     }
+    named = _objects.states(states)
     models, programs, pairs = [], [], []
     for name, part in parts:
         if not isinstance(part, Sequence) or not 2 <= len(part) <= 3:
@@ -231,15 +270,22 @@ def to_coreml(
         model, program, references = _traced(model_name if functions is None else name, *part, **names)
         models.append((name, model))
         programs.append(program)
-        mentioned = states if functions is None else _of_results(states or {}, references.results)
-        pairs += _states(mentioned or {}, references, wanted["target"])
-    if unknown := set(states or {}) - {name for name, _ in pairs}:
+        mentioned = named if functions is None else _of_results(named, references.results)
+        pairs += _states(mentioned, references, wanted["target"])
+    if unknown := set(named) - {name for name, _ in pairs}:
         raise Error(f"no function has the results of the states {', '.join(sorted(unknown))}")
     wanted["states"] = list(dict.fromkeys(pairs))
     wanted["user_defined"] += _source_lines([(name, part[0]) for name, part in parts])
     if functions is None:
         return _written(output_path, lambda out: [models[0][1].save_coreml(out, wanted, programs[0])])
     return _written(output_path, lambda out: _native.convert_functions(models, out, wanted))
+
+
+def _with_shapes(part: Any, interface: _objects.Interface) -> Any:
+    """(function, inputs, ...) with shapes in place of coremltools' objects."""
+    if not isinstance(part, Sequence) or len(part) < 2:
+        return part
+    return (part[0], _objects.jax_inputs(part[1], interface), *part[2:])
 
 
 def _traced(name, fn, inputs, input_params=None, **names):
@@ -294,15 +340,41 @@ def _states(given: Mapping[str, str | int], references, target: str) -> list[tup
     return list(pairs.items())
 
 
-def _request(
+# The keywords that coremltools' objects stand for, too.
+_OF_OBJECTS = (
+    "input_shapes",
+    "sizes",
+    "default_sizes",
+    "enumerated_shapes",
+    "image_inputs",
+    "image_outputs",
+    "input_types",
+    "output_types",
+)
+
+
+def _request(interface: _objects.Interface, **given: Any) -> dict[str, Any]:
+    """The options of the native conversion, from the keywords of from_onnx."""
+    if _objects.is_a(given["class_labels"], "ClassifierConfig"):
+        given |= _objects.classifier(given["class_labels"])
+    given |= _objects.joined({name: given[name] for name in _OF_OBJECTS}, interface.keywords())
+    given["compute_precision"] = _objects.precision(given["compute_precision"])
+    return _checked(**given)
+
+
+def _checked(
     *,
     minimum_deployment_target,
     compute_precision,
     skip_ops,
     input_shapes,
     sizes,
+    default_sizes,
     states,
     image_inputs,
+    image_outputs,
+    input_types,
+    output_types,
     enumerated_shapes,
     class_labels,
     predicted_feature_name,
@@ -335,10 +407,14 @@ def _request(
         "half": compute_precision == "fp16",
         "input_shapes": [f"{name}:{','.join(map(str, shape))}" for name, shape in (input_shapes or {}).items()],
         "sizes": [sizes] if isinstance(sizes, str) else list(_names("sizes", sizes)),
-        "images": [_image(name, how) for name, how in (image_inputs or {}).items()],
+        "default_sizes": [(str(name), operator.index(size)) for name, size in (default_sizes or {}).items()],
+        "image_inputs": [_image(name, how) for name, how in (image_inputs or {}).items()],
+        "image_outputs": [_image(name, how) for name, how in (image_outputs or {}).items()],
+        "input_types": _types(input_types),
+        "output_types": _types(output_types),
         "enumerated_shapes": _enumerated(enumerated_shapes or {}),
         "classifier": _classifier(class_labels, predicted_feature_name, predicted_probabilities_output),
-        "states": [(str(name), str(result)) for name, result in (states or {}).items()],
+        "states": [(name, str(result)) for name, result in _objects.states(states).items()],
         "passes": [passes] if isinstance(passes, str) else list(_names("passes", passes)),
         "skip": list(_names("skip", skip)),
         "options": [_option(k, v) for k, v in (options or {}).items()] + _skipped(skip_ops),
@@ -350,6 +426,13 @@ def _request(
         "description": short_description,
         "user_defined": [(str(k), str(v)) for k, v in (user_defined_metadata or {}).items()],
     }
+
+
+def _types(given: str | Mapping[str, str] | None) -> list[str]:
+    """As the command takes them: "fp16" for all, "x=fp16" for one."""
+    if given is None or isinstance(given, str):
+        return [given] if given else []
+    return [f"{name}={kind}" if name else kind for name, kind in given.items()]
 
 
 def _skipped(ops: str | Sequence[str]) -> list[tuple[str, str]]:
@@ -434,11 +517,11 @@ def _warn(reports: Sequence[dict[str, Any]]) -> None:
 
 def _warn_of(report: dict[str, Any]) -> None:
     for old, new in report["renamed"]:
-        warnings.warn(f"'{old}' is called '{new}' in the Core ML model", stacklevel=5)
+        warn(f"'{old}' is called '{new}' in the Core ML model")
     if ops := report["single"]:
-        warnings.warn("these ops stay in single precision:\n  " + "\n  ".join(ops), stacklevel=5)
+        warn("these ops stay in single precision:\n  " + "\n  ".join(ops))
     if sizes := report["open_sizes"]:
-        warnings.warn(
-            f'sizes without an upper bound ({"; ".join(sizes)}): Core ML allocates and optimizes better with one, such as "T <= 512"',
-            stacklevel=5,
+        warn(
+            f"sizes without an upper bound ({'; '.join(sizes)}): the model takes up to {report['assumed_upper_bound']}, as Core ML "
+            'wants an end; state yours, as "T <= 512"'
         )

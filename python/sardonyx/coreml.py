@@ -22,7 +22,7 @@ from sardonyx._evaluate import _from_native, _to_native
 from sardonyx._optimize import _names, _option, _request
 from sardonyx._optimize import _pipeline as _pipeline_of
 from sardonyx._progress import shown
-from sardonyx._require import one_of
+from sardonyx._require import known_keywords, one_of
 from sardonyx._sardonyx import coreml as _native
 from sardonyx._to_coreml import from_onnx
 
@@ -117,16 +117,19 @@ class Program:
         return f"<Program with {ops} ops in {', '.join(self.functions)}, specification version {self.specification_version}>"
 
 
+@known_keywords
 def load(path: str | os.PathLike, *, mmap: bool = True) -> Program:
     """Reads a package or a bare model file."""
     return Program(_native.load(os.fspath(path), mmap))
 
 
+@known_keywords
 def save(program: Program, path: str | os.PathLike) -> None:
     """The same as program.save(path)."""
     program.save(path)
 
 
+@known_keywords
 def fp16_report(
     model: str | os.PathLike | Program,
     inputs: Sequence[Mapping[str, Any] | Sequence[Any]] = (),
@@ -151,6 +154,7 @@ def fp16_report(
     return report
 
 
+@known_keywords
 def optimize(
     model: str | os.PathLike | bytes,
     output_path: str | os.PathLike | None = None,

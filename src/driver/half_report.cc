@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "passes/mil/half_ranges.h"
+#include "passes/mil/precision/half_ranges.h"
 #include "sardonyx/infer.h"
 
 namespace sardonyx {

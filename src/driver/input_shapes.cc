@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "rewrite/pass.h"
+#include "sardonyx/infer.h"
 #include "support/nearest.h"
 
 namespace sardonyx {
@@ -17,7 +19,13 @@ struct InputSpec {
   const Type* type;  // dtype undefined if the text does not give it
 };
 
-InputSpec parse_spec(Model& m, const std::string& text) {
+InputSpec parse_spec(Model& m, std::string text) {
+  for (size_t at = 0; (at = text.find("-1", at)) != std::string::npos;) {
+    const bool is_size = at > 0 && std::string_view(":[, ").find(text[at - 1]) != std::string_view::npos &&
+                         (at + 2 == text.size() || std::string_view(",] ").find(text[at + 2]) != std::string_view::npos);
+    text.replace(at, is_size ? 2 : 0, is_size ? "?" : "");
+    at += is_size ? 1 : 2;
+  }
   const auto malformed = [&] {
     return Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not an input shape", text),
                  {"expected x=f32[1,3,B] or x:1,3,B"});
@@ -67,6 +75,7 @@ void match_shapes(const Type* has, const InputSpec& spec, const std::string& tex
            fmt::format("the model says {}", m.types().to_string(has)));
   for (size_t i = 0; has->ranked() && i < has->rank(); ++i) {
     const Dim old = has->dim(i), now = spec.type->dim(i);
+    if (now.is_unknown()) continue;
     if (old.is_int() && !(old == now))
       refuse(fmt::format("axis {} of input '{}' is {}, not {}", i, spec.name, dims.to_string(old), dims.to_string(now)),
              "only sizes that the model leaves open can be set");
@@ -118,13 +127,88 @@ void fix_input_shapes(Model& m, const std::vector<std::string>& specs) {
     Port& port = input_named(m.graph(), spec.name);
     const Type* has = port.declared;
     match_shapes(has, spec, text, m, fixed);
-    wanted.emplace_back(&port, m.types().with_dtype(spec.type, has != nullptr ? has->dtype() : spec.type->dtype()));
+    // -1 and ? leave a size as it is.
+    std::vector<Dim> sizes(spec.type->dims().begin(), spec.type->dims().end());
+    for (size_t i = 0; has != nullptr && has->is_tensor() && has->ranked() && i < sizes.size(); ++i) {
+      if (sizes[i].is_unknown()) sizes[i] = has->dim(i);
+    }
+    const Type* type = m.types().with_dims(spec.type, sizes);
+    wanted.emplace_back(&port, m.types().with_dtype(type, has != nullptr ? has->dtype() : spec.type->dtype()));
   }
   substitute_sizes(m, fixed);
   for (auto& [port, type] : wanted) {
     port->declared = type;
     port->value->set_type(m.types().freshen(type));
   }
+}
+
+namespace {
+
+// Of values that nodes make and of results: only element type and rank stay.
+void forget_sizes(Model& m) {
+  const auto without = [&](const Type* t) {
+    if (t == nullptr || !t->is_tensor() || !t->ranked()) return t;
+    std::vector<Dim> dims(t->rank());
+    for (Dim& d : dims) d = m.dims().fresh_unknown();
+    return m.types().with_dims(t, dims);
+  };
+  for (const auto& f : m.functions()) {
+    for (Graph* g : graphs_in(f->graph())) {
+      for (auto& [value, info] : g->value_info) info.declared = without(info.declared);
+      for (size_t i = 0; i < g->outputs().size(); ++i) g->output_port(i).declared = without(g->outputs()[i].declared);
+      for (Node& n : g->nodes()) {
+        for (Value& v : n.results()) v.set_type(without(v.type()));
+      }
+    }
+  }
+}
+
+void set_type(Model& m, Port& port, std::span<const Dim> dims) {
+  const Type* t = m.types().with_dims(port.declared != nullptr ? port.declared : port.value->type(), dims);
+  port.declared = t;
+  port.value->set_type(t);
+}
+
+}  // namespace
+
+void open_input_sizes(Model& m, const std::vector<std::string>& specs) {
+  struct Opened {
+    Port* port;
+    std::vector<Dim> twice, named;
+  };
+  std::vector<Opened> all;
+  std::string names;
+  for (const std::string& text : specs) {
+    const InputSpec spec = parse_spec(m, text);
+    Port& port = input_named(m.graph(), spec.name);
+    const Type* has = port.declared != nullptr ? port.declared : port.value->type();
+    if (has == nullptr || !has->is_tensor() || !has->ranked() || has->rank() != spec.type->rank()) continue;
+    Opened o{&port, {has->dims().begin(), has->dims().end()}, {has->dims().begin(), has->dims().end()}};
+    bool opens = false;
+    for (size_t i = 0; i < has->rank(); ++i) {
+      const Dim now = spec.type->dim(i);
+      if (!has->dim(i).is_int() || now.is_int() || m.dims().symbol_name(now).empty()) continue;
+      opens = true;
+      o.twice[i] = Dim::of(2 * has->dim(i).value());
+      o.named[i] = now;
+    }
+    if (!opens) continue;
+    names += (names.empty() ? "" : ", ") + spec.name;
+    all.push_back(std::move(o));
+  }
+  if (all.empty()) return;
+  forget_sizes(m);
+  for (const Opened& o : all) set_type(m, *o.port, o.twice);
+  try {
+    ValueFacts facts;
+    infer_model(m, facts, /*tolerant=*/false);
+  } catch (const Error& e) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("the sizes of {} cannot be opened: at twice the size, {}", names, e.message()), e.notes())
+        .with_note("help: export the model with these sizes open");
+  }
+  forget_sizes(m);
+  for (const Opened& o : all) set_type(m, *o.port, o.named);
 }
 
 }  // namespace sardonyx

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include "dialects/mil/mil_builder.h"
@@ -16,6 +17,7 @@
 #include "sardonyx/version.h"
 #include "support/atomic_file.h"
 #include "support/mapped_file.h"
+#include "support/nearest.h"
 #include "support/stopwatch.h"
 
 namespace sardonyx {
@@ -75,39 +77,61 @@ std::vector<std::string> names_in(Model& m, const std::string& relation) {
   return found;
 }
 
+void check_size_name(const std::set<std::string>& names, const std::string& name) {
+  if (names.contains(name)) return;
+  throw Error(ErrorCode::kInvalidArgument, fmt::format("no input has a size '{}'", name),
+              {fmt::format("the named sizes are: {}", names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")))});
+}
+
 // Narrows the ranges of named sizes. Throws for a name that no input has.
 void state_sizes(Model& m, const std::vector<std::string>& relations) {
   const std::set<std::string> names = size_names(m);
   for (const std::string& relation : relations) {
-    for (const std::string& name : names_in(m, relation)) {
-      if (!names.contains(name))
-        throw Error(
-            ErrorCode::kInvalidArgument, fmt::format("no input has a size '{}'", name),
-            {fmt::format("the named sizes are: {}", names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")))});
-    }
+    for (const std::string& name : names_in(m, relation)) check_size_name(names, name);
     if (!assume(m.dims(), relation))
       throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' gives no range of one size", relation),
                   {"expected a relation such as \"T <= 512\" or \"B >= 2\""});
   }
 }
 
+// Keeps the given sizes within their ranges. Throws for names that no input has.
+std::map<std::string, int64_t, std::less<>> default_sizes(Model& m, const ToCoremlOptions& options) {
+  std::map<std::string, int64_t, std::less<>> found;
+  const std::set<std::string> names = size_names(m);
+  for (const auto& [name, size] : options.default_sizes) {
+    check_size_name(names, name);
+    const DimRange range = m.dims().symbol_range(name);
+    const int64_t low = std::max<int64_t>(range.min.value_or(1), 1),
+                  high = range.max.value_or(std::max(kAssumedUpperBound, 2 * low));
+    if (size < low || size > high)
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("{} is no default for the size '{}', which is from {} to {}", size, name, low, high));
+    found[name] = size;
+  }
+  if (!found.empty() && !options.enumerated_shapes.empty())
+    throw Error(ErrorCode::kInvalidArgument, "default sizes are for ranges, and the first enumerated shape is the default one");
+  return found;
+}
+
 constexpr int kIos18 = 9;  // which has scaled_dot_product_attention, states and several functions
 
-// Returns the named sizes in each of the enumerated shapes.
-std::vector<SizesByName> prepare(Model& onnx, const ToCoremlOptions& options, int version) {
+// Adds what the interface has of sizes to `features`.
+void prepare(Model& onnx, const ToCoremlOptions& options, int version, CoremlFeatures& features) {
+  open_input_sizes(onnx, options.input_shapes);
   fix_input_shapes(onnx, options.input_shapes);
   state_sizes(onnx, options.sizes);
   forget_names_of_inner_sizes(onnx);
-  auto shapes = enumerate_shapes(onnx, options.enumerated_shapes, version);
+  features.default_sizes = default_sizes(onnx, options);
+  features.shapes = enumerate_shapes(onnx, options.enumerated_shapes, version);
   if (onnx.opset_version("").value_or(kLoweredOpset) < kLoweredOpset) run_passes(onnx, conversion_to(onnx, kLoweredOpset));
-  PassRequest request{.passes = {"dequantize_products", "onnx"}, .strict = true};
+  PassRequest request{.passes = {"dequantize_products", "stack_appended_rows", "onnx"}, .strict = true};
   for (std::string_view pass : kNotFused) {
     if (pass != "fuse_attention" || version < kIos18) request.skip.emplace_back(pass);
   }
-  request.passes.emplace_back("unpack_halves");  // Core ML holds 32 bits of integers
+  // Core ML holds 32 bits of integers.
+  for (std::string_view pass : {"carry_halves", "unpack_halves", "remove_dead_nodes"}) request.passes.emplace_back(pass);
   request.inline_functions = true;
   run_passes(onnx, request);
-  return shapes;
 }
 
 void dump(const ToCoremlOptions& options, std::string_view stage, const Model& m) {
@@ -144,14 +168,39 @@ std::vector<std::string> port_names(const Graph& g) {
   return names;
 }
 
-// The marks of single precision (LowerToMilOptions): no file has them.
-void forget_marks(Model& mil) {
-  for (Graph* g : graphs_in(mil.graph())) {
-    for (Node& n : g->nodes()) {
-      if (n.attr("keep_fp32") != nullptr) n.set_attrs(mil.without_attr(n.attrs(), "keep_fp32"));
+// The ops that stay in single precision: one line for each operator and reason, which names the line of the source.
+class SingleReport {
+ public:
+  // node: as it is printed, "y = exp(x)".
+  void add(std::string_view node, std::string_view why) {
+    const size_t made = node.find(" = ");
+    const std::string_view op = made == std::string_view::npos ? node : node.substr(made + 3, node.find('(', made) - made - 3);
+    const auto same = std::ranges::find_if(groups_, [&](const Group& g) { return g.why == why && g.op == op; });
+    if (same != groups_.end()) {
+      ++same->more;
+    } else {
+      groups_.push_back({std::string(op), std::string(why), std::string(node)});
     }
   }
-}
+
+  std::vector<std::string> lines() const {
+    constexpr size_t kMost = 10;
+    std::vector<std::string> all;
+    for (const Group& g : groups_ | std::views::take(kMost))
+      all.push_back(fmt::format("{}{}: {}", g.node, g.more > 0 ? " and others" : "", g.why));
+    size_t rest = 0;
+    for (const Group& g : groups_ | std::views::drop(kMost)) rest += g.more + 1;
+    if (rest > 0) all.push_back(fmt::format("and {} more ops", rest));
+    return all;
+  }
+
+ private:
+  struct Group {
+    std::string op, why, node;
+    size_t more = 0;
+  };
+  std::vector<Group> groups_;
+};
 
 // In files, an update of a state is a write_state, and a read_state if the result is used.
 void write_states(Model& mil) {
@@ -178,11 +227,59 @@ void write_states(Model& mil) {
   }
 }
 
+// The names in skip_ops that no op of the program has. Throws nothing: of several functions, one may have the op.
+std::vector<std::string> unknown_skipped(const Model& mil, const ToCoremlOptions& options) {
+  std::string listed;
+  for (const auto& [key, value] : options.pass_options) {
+    if (key == "add_fp16_cast.skip_ops") listed = value;
+  }
+  std::set<std::string, std::less<>> unknown;
+  for (size_t at = 0; at < listed.size();) {
+    const size_t end = std::min(listed.find(',', at), listed.size());
+    if (end > at && listed.substr(at, end - at) != "auto") unknown.insert(listed.substr(at, end - at));
+    at = end + 1;
+  }
+  for (const Graph* g : graphs_in(mil.graph())) {
+    if (unknown.empty()) break;
+    for (const Node& n : g->nodes()) {
+      if (const auto at = unknown.find(n.name().view()); at != unknown.end()) unknown.erase(at);
+      for (const Value& v : n.results()) {
+        if (const auto at = unknown.find(v.name().view()); at != unknown.end()) unknown.erase(at);
+      }
+    }
+  }
+  return {unknown.begin(), unknown.end()};
+}
+
+// `lowered` are the names of the ops before the passes: half precision changes them.
+[[noreturn]] void refuse_skipped(const std::string& name, const std::vector<std::string>& lowered) {
+  const std::vector<std::string_view> known(lowered.begin(), lowered.end());
+  std::vector<std::string> notes;
+  if (const std::string_view meant = nearest(name, known); !meant.empty())
+    notes.push_back(fmt::format("did you mean '{}'?", meant));
+  notes.emplace_back(
+      "help: `sardonyx view` shows the names in a package of --compute-precision fp32; auto finds ops that overflow");
+  throw Error(ErrorCode::kInvalidArgument, fmt::format("skip_ops has '{}', and no op of the program is called so", name),
+              std::move(notes));
+}
+
 // Core ML's tensors have at most five axes. Passes reduce higher ranks around some transposes.
 void check_ranks(Model& mil) {
   constexpr size_t kMost = 5;
   std::vector<std::string> notes;
   size_t count = 0;
+  const auto check = [&](std::span<const Port> ports, std::string_view what, std::string_view help) {
+    for (const Port& p : ports) {
+      const Type* t = p.use != nullptr ? p.use->value->type() : p.value->type();
+      if (!t->is_tensor() || !t->ranked() || t->rank() <= kMost) continue;
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("the {} '{}' is {}, and Core ML's tensors have five axes at most", what, p.name.view(),
+                              mil.types().to_string(t)),
+                  {std::string(help)});
+    }
+  };
+  check(mil.graph().inputs(), "input", "help: take it with merged axes, and reshape it in the model");
+  check(mil.graph().outputs(), "result", "help: return it with merged axes");
   for (const Graph* g : graphs_in(mil.graph())) {
     for (const Node& n : g->nodes()) {
       const bool high = std::ranges::any_of(n.results(), [](const Value& v) { return v.ranked() && v.type()->rank() > kMost; });
@@ -201,43 +298,48 @@ void check_ranks(Model& mil) {
               std::move(notes));
 }
 
-}  // namespace
-
-std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, ToCoremlReport* report) {
+// As to_coreml(); names in skip_ops are not checked. `names` gets the names of ops after lowering.
+std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options, ToCoremlReport* report,
+                                     std::vector<std::string>& names) {
   const int version = coreml_version_of(options.target);
   PassRequest request{.passes = options.passes, .skip = options.skip, .options = options.pass_options, .strict = true};
-  // coremltools, whose presets are ours, sees one tensor where ONNX files have two.
-  if (options.passes == ToCoremlOptions().passes) request.passes.insert(request.passes.begin(), "share_transposed_weights");
+  // coremltools, whose presets are ours, sees one tensor or one op of PyTorch where ONNX files have several.
+  if (options.passes == ToCoremlOptions().passes) {
+    request.passes.insert(request.passes.begin(),
+                          {"share_transposed_weights", "fuse_silu", "fuse_pixel_unshuffle", "merge_axes_beyond_five",
+                           "fuse_slices_into_gather", "fuse_slices_into_split", "fuse_product_scales", "fuse_quotients"});
+  }
   if (options.half) request.options.emplace_back("compute_precision", "fp16");
-  // Before the user's, which win. Without half precision the pass does not run.
-  if (options.half) request.options.emplace(request.options.begin(), "add_int16_cast.assume_small", "false");
+  SingleReport single;
   if (report != nullptr && options.half) {
     request.explain = {"add_fp16_cast"};
-    request.on_near_miss = [&](std::string_view, std::string_view node, std::string_view why) {
-      report->single.push_back(fmt::format("{}: {}", node, why));
-    };
+    request.on_near_miss = [&](std::string_view, std::string_view node, std::string_view why) { single.add(node, why); };
   }
   check_request(request, DialectId::kMil);  // before the work, not after it
-  LowerToMilOptions lowering{
-      .version = version, .provenance = options.provenance, .states = options.states, .marks_single = options.half};
-  for (const std::string& image : options.images) lowering.images.push_back(coreml_image_of(image));
+  LowerToMilOptions lowering{.version = version, .provenance = options.provenance, .states = options.states};
+  for (const std::string& image : options.image_inputs) lowering.image_inputs.push_back(coreml_image_of(image));
+  for (const std::string& image : options.image_outputs) lowering.image_outputs.push_back(coreml_image_of(image));
+  for (const std::string& type : options.input_types) lowering.input_types.push_back(coreml_float_of(type));
+  for (const std::string& type : options.output_types) lowering.output_types.push_back(coreml_float_of(type));
   Stopwatch watch;
   const size_t nodes = onnx.num_nodes();
   const Metadata source = source_of(onnx);
   dump(options, "0_onnx", onnx);
   CoremlFeatures features;
-  features.shapes = prepare(onnx, options, version);
+  prepare(onnx, options, version, features);
   dump(options, "1_prepared", onnx);
   const double prepare_seconds = watch.lap();
   auto mil = lower_to_mil(onnx, lowering);
   dump(options, "2_lowered", *mil);
   if (options.on_lowered) options.on_lowered(*mil);
+  for (const Node& n : mil->graph().nodes()) {
+    if (n.num_results() > 0) names.emplace_back(n.result()->name().view());
+  }
   verify(*mil, {.allow_unchecked = false});  // so that a faulty lowering is reported here and not when the file is loaded
   const double lower_seconds = watch.lap();
   const std::vector<std::string> before = port_names(mil->graph());
   const size_t classified = options.classifier ? classified_result(*mil, *options.classifier) : 0;
   run_passes(*mil, request);
-  forget_marks(*mil);
   write_states(*mil);
   dump(options, "3_optimized", *mil);
   check_ranks(*mil);
@@ -251,9 +353,11 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
     renamed.emplace_back(before[i], after[i]);
     metadata.user_defined.emplace_back(fmt::format("com.github.sardonyx.name.{}", after[i]), before[i]);
   }
-  for (const CoremlImage& image : lowering.images) {
-    for (size_t i = 0; i < mil->graph().inputs().size(); ++i) {
-      if (before[i] == image.input) features.images.emplace_back(after[i], image.color);
+  const size_t inputs = mil->graph().inputs().size();
+  for (size_t i = 0; i < after.size(); ++i) {
+    for (const CoremlImage& image : i < inputs ? lowering.image_inputs : lowering.image_outputs) {
+      if (before[i] == image.port)
+        (i < inputs ? features.image_inputs : features.image_outputs).emplace_back(after[i], image.color);
     }
   }
   if (options.classifier) {
@@ -264,6 +368,7 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
   describe_coreml(*mil, metadata, features);
   if (report == nullptr) return mil;
   report->nodes = nodes;
+  report->single = single.lines();
   for (const auto& [op, count] : count_model(*mil).ops) report->ops.emplace(op, count);
   report->renamed = std::move(renamed);
   for (const Port& p : mil->graph().inputs()) {
@@ -275,6 +380,15 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
   report->prepare_seconds = prepare_seconds;
   report->lower_seconds = lower_seconds;
   report->optimize_seconds = watch.lap();
+  return mil;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, ToCoremlReport* report) {
+  std::vector<std::string> names;
+  auto mil = one_to_coreml(onnx, options, report, names);
+  for (const std::string& name : unknown_skipped(*mil, options)) refuse_skipped(name, names);
   return mil;
 }
 
@@ -350,10 +464,12 @@ std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& fu
     refuse(fmt::format("several functions need iOS18, and the target is {}", options.target));
   if (options.classifier) refuse("a package of several functions cannot have class labels");
   const auto first = [](const auto& pair) { return std::string_view(pair.first); };
-  const auto image_name = [](const std::string& text) { return coreml_image_of(text).input; };
+  const auto image_name = [](const std::string& text) { return coreml_image_of(text).port; };
+  const auto type_name = [](const std::string& text) { return coreml_float_of(text).port; };
   std::vector<std::unique_ptr<Model>> parts;
+  std::vector<std::string> op_names;
   std::vector<std::pair<std::string, const Model*>> named;
-  std::vector<bool> states, images, shapes, sizes;
+  std::vector<bool> states, images, image_results, shapes, sizes, defaults, input_types, output_types;
   for (const CoremlFunction& f : functions) {
     ToCoremlOptions own = options;
     own.metadata = {};
@@ -366,19 +482,28 @@ std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& fu
     keep_for(own.sizes, sizes, [&](const std::string& text) {
       return std::ranges::all_of(names_in(*f.onnx, text), [&](const std::string& name) { return names.contains(name); });
     });
-    keep_for(own.images, images, [&](const std::string& text) { return has_port(g.inputs(), image_name(text)); });
+    keep_for(own.default_sizes, defaults, [&](const auto& d) { return names.contains(d.first); });
+    keep_for(own.image_inputs, images, [&](const std::string& text) { return has_port(g.inputs(), image_name(text)); });
+    keep_for(own.image_outputs, image_results,
+             [&](const std::string& text) { return has_port(g.outputs(), image_name(text)); });
+    const auto typed = [&](std::span<const Port> ports) {
+      return [&, ports](const std::string& text) { return type_name(text).empty() || has_port(ports, type_name(text)); };
+    };
+    keep_for(own.input_types, input_types, typed(g.inputs()));
+    keep_for(own.output_types, output_types, typed(g.outputs()));
     ToCoremlReport report;
     try {
-      parts.push_back(to_coreml(*f.onnx, own, &report));
+      parts.push_back(one_to_coreml(*f.onnx, own, &report, op_names));
     } catch (const Error& e) {
       throw e.with_note(fmt::format("in the function '{}'", f.name));
     }
     named.emplace_back(f.name, parts.back().get());
     reports.push_back(std::move(report));
   }
-  const auto all_taken = [&](const std::vector<bool>& taken, const auto& list, const auto& name_of, std::string_view what) {
+  const auto all_taken = [&](const std::vector<bool>& taken, const auto& list, const auto& name_of, std::string_view port,
+                             std::string_view what) {
     for (size_t i = 0; i < list.size(); ++i) {
-      if (!taken[i]) refuse(fmt::format("no function has an input '{}', which is to be {}", name_of(list[i]), what));
+      if (!taken[i]) refuse(fmt::format("no function has {} '{}', which is to be {}", port, name_of(list[i]), what));
     }
   };
   for (size_t i = 0; i < options.states.size(); ++i) {
@@ -389,8 +514,18 @@ std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& fu
   for (size_t i = 0; i < options.sizes.size(); ++i) {
     if (!sizes[i]) refuse(fmt::format("no function has the sizes of '{}'", options.sizes[i]));
   }
-  all_taken(shapes, options.enumerated_shapes, first, "of enumerated shapes");
-  all_taken(images, options.images, image_name, "an image");
+  all_taken(shapes, options.enumerated_shapes, first, "an input", "of enumerated shapes");
+  all_taken(images, options.image_inputs, image_name, "an input", "an image");
+  all_taken(image_results, options.image_outputs, image_name, "a result", "an image");
+  all_taken(input_types, options.input_types, type_name, "an input", "fp16 or fp32");
+  all_taken(output_types, options.output_types, type_name, "a result", "fp16 or fp32");
+  all_taken(defaults, options.default_sizes, first, "a size", "a number by default");
+  std::vector<std::string> unknown = unknown_skipped(*parts[0], options);
+  for (const auto& part : parts) {
+    const std::vector<std::string> here = unknown_skipped(*part, options);
+    std::erase_if(unknown, [&](const std::string& name) { return std::ranges::find(here, name) == here.end(); });
+  }
+  for (const std::string& name : unknown) refuse_skipped(name, op_names);
   CoremlMetadata metadata = options.metadata;
   add_metadata(metadata, "version", sardonyx::version());
   for (size_t i = 0; i < named.size(); ++i) {

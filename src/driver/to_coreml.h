@@ -20,12 +20,16 @@
 namespace sardonyx {
 
 struct ToCoremlOptions {
-  std::string target = "iOS17";                      // minimum_deployment_target
-  bool half = false;                                 // compute_precision: fp16
-  std::vector<std::string> input_shapes;             // as of OptimizeOptions: sizes of inputs that the user fixes
-  std::vector<std::string> sizes;                    // what holds for named sizes of inputs: "T <= 512"
-  EnumeratedShapes enumerated_shapes;                // inputs that take a few shapes
-  std::vector<std::string> images;                   // inputs that are images: "x:rgb", "x:bgr:0.0078125:-1,-1,-1"
+  std::string target = "iOS17";                                // minimum_deployment_target
+  bool half = false;                                           // compute_precision: fp16
+  std::vector<std::string> input_shapes;                       // as of OptimizeOptions: sizes of inputs that the user fixes
+  std::vector<std::string> sizes;                              // what holds for named sizes of inputs: "T <= 512"
+  EnumeratedShapes enumerated_shapes;                          // inputs that take a few shapes
+  std::vector<std::pair<std::string, int64_t>> default_sizes;  // of named sizes, within their ranges
+  // Inputs and results that are images: "x:rgb", "x:bgr:0.0078125:-1,-1,-1".
+  std::vector<std::string> image_inputs, image_outputs;
+  std::vector<std::string> input_types,
+      output_types;  // element types in place of the model's: "x=fp16", or "fp16" for all floats
   std::vector<std::string> passes{"default"}, skip;  // what runs after lowering
   std::vector<std::pair<std::string, std::string>> pass_options;
   bool provenance = true;
@@ -42,8 +46,8 @@ struct ToCoremlReport {
   size_t nodes = 0;                                          // of the ONNX model
   std::map<std::string, size_t> ops;                         // of the program
   std::vector<std::pair<std::string, std::string>> renamed;  // inputs and results: their names in ONNX and in Core ML
-  std::vector<std::string> single;                           // ops that stay in single precision (skip_ops=auto), and why
-  std::vector<std::string> open_sizes;                       // inputs with sizes that have no upper bound
+  std::vector<std::string> single;      // ops that stay in single precision since they may overflow, and why
+  std::vector<std::string> open_sizes;  // inputs with sizes that have no upper bound
   double read_seconds = 0, prepare_seconds = 0, lower_seconds = 0, optimize_seconds = 0, write_seconds = 0;
 };
 

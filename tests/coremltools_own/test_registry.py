@@ -13,7 +13,16 @@ from sardonyx import _sardonyx  # noqa: E402
 # What release 9.0 does not have yet.
 LATER = {"fuse_gelu_sigmoid_approximation"} if os.environ.get("COREMLTOOLS_TESTS_OF", "9.0") == "9.0" else set()
 # Conversions from ONNX need it; no preset has it.
-OWN = {"share_transposed_weights"}
+OWN = {
+    "share_transposed_weights",
+    "merge_axes_beyond_five",
+    "fuse_silu",
+    "fuse_pixel_unshuffle",
+    "fuse_slices_into_gather",
+    "fuse_slices_into_split",
+    "fuse_product_scales",
+    "fuse_quotients",
+}
 # They belong to a conversion, and presets leave them out on files.
 HALF = {"common::add_fp16_cast", "common::add_int16_cast"}
 # When tests are collected: some of coremltools' tests register passes of their own.

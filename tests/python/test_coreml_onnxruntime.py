@@ -638,7 +638,7 @@ def gru(c, x):
         None,
         h0[None],
         hidden_size=hidden,
-        linear_before_reset=1,
+        linear_before_reset=0,
         results=2,
     )
     return y[:, 0], h[0]
@@ -675,7 +675,7 @@ def rnn(c, x):
         activations=["Relu"],
         results=2,
     )
-    return y[:, 0], h[0]
+    return y[::-1, 0], h[0]  # Core ML returns the results in the order of reading
 
 
 row(

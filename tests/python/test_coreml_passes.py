@@ -610,7 +610,8 @@ def scalars_in_a_row(x):
 def check_on_files(pass_name, fn, inputs, target, tmp_path, options=None):
     source, result = tmp_path / "in.mlpackage", tmp_path / "out.mlpackage"
     programs.save(build(fn, inputs, target), source, target)
-    ours = [o for k, v in (options or {}).items() for o in ("--option", f"common::{pass_name}.{k}={v}")]
+    unprotected = {"protect": "false"} if pass_name in ("add_fp16_cast", "add_int16_cast") else {}
+    ours = [o for k, v in (unprotected | (options or {})).items() for o in ("--option", f"common::{pass_name}.{k}={v}")]
     command.sardonyx(
         "coreml", "optimize", source, "-o", result, "--passes", f"common::{pass_name}", *ours, "--strict", "--quiet"
     )

@@ -450,7 +450,7 @@ def test_types_that_stay():
 def test_names_that_stay(tmp_path):
     source, out = tmp_path / "in.mlpackage", tmp_path / "out.mlpackage"
     programs.save(activations(), source, ct.target.iOS17)
-    options = {"add_fp16_cast.skip_ops": ["second", "third"]}
+    options = {"add_fp16_cast.skip_ops": ["second", "third"], "add_fp16_cast.protect": False}
     coreml.optimize(source, out, passes=["add_fp16_cast", "cast_optimization"], options=options)
     text = coreml.load(out).text()
     assert "exp(first_cast_fp16)" not in text and text.count("relu(x_to_fp16)") == 1
@@ -618,7 +618,10 @@ def test_only_what_does_not_fit_stays(tmp_path):
         np.testing.assert_allclose(found[name], y, rtol=2e-3, atol=2e-3)
 
     coreml.optimize(
-        path, out, passes=["add_fp16_cast", "cast_optimization"], options={"add_fp16_cast.skip_ops": "auto"}
+        path,
+        out,
+        passes=["add_fp16_cast", "cast_optimization"],
+        options={"add_fp16_cast.skip_ops": "auto", "add_fp16_cast.protect": False},
     )
     assert kept(out) == {"huge", "one", "tiny", "risen"}  # random inputs are small
 

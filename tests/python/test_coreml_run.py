@@ -186,14 +186,17 @@ def lstm(x, initial_h, initial_c, weight_ih, weight_hh, bias=None, output_sequen
     return np.stack(steps) if output_sequence else h[None], h, c
 
 
-def gru(x, initial_h, weight_ih, weight_hh, bias=0, input_bias=0, output_sequence=False):
+def gru(x, initial_h, weight_ih, weight_hh, bias=None, input_bias=0, output_sequence=False, reset_after=False):
+    """As coremltools' tests of the op on a device have it: the state is reset before the product."""
     sigmoid = lambda v: 1 / (1 + np.exp(-v))  # noqa: E731
     h, steps = initial_h.astype(np.float64), []
+    w_r, w_o, w_z = np.split(weight_hh, 3)
+    b_r, b_o, b_z = np.split(np.zeros(len(weight_hh)) if bias is None else bias, 3)
     for step in x:
-        ir, io, iz = np.split(step @ weight_ih.T + input_bias, 3, axis=-1)
-        hr, ho, hz = np.split(h @ weight_hh.T + bias, 3, axis=-1)
-        r, z = sigmoid(ir + hr), sigmoid(iz + hz)
-        h = (1 - z) * np.tanh(io + r * ho) + z * h
+        x_r, x_o, x_z = np.split(step @ weight_ih.T + input_bias, 3, axis=-1)
+        r, z = sigmoid(x_r + h @ w_r.T + b_r), sigmoid(x_z + h @ w_z.T + b_z)
+        kept = r * (h @ w_o.T + b_o) if reset_after else (r * h) @ w_o.T + b_o
+        h = (1 - z) * np.tanh(x_o + kept) + z * h
         steps.append(h)
     return np.stack(steps) if output_sequence else h[None], h
 

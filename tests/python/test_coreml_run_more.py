@@ -283,7 +283,7 @@ def test_peepholes_and_clip(direction, clip, functions, tmp_path):
             np.inf if clip is None else clip,
             *functions,
         )
-        wants.append((y[::-1] if back else y, hn, cn))
+        wants.append((y[::-1] if k == 1 else y, hn, cn))  # "reverse" returns what it reads first, first
     for a, b in zip(got, (np.concatenate(parts, -1) for parts in zip(*wants, strict=True)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
@@ -305,8 +305,8 @@ def test_linear_activation(op, tmp_path):
         if op == "rnn":
             state = step @ w.T + state @ r.T
         else:
-            (ir, io, iz), (hr, ho, hz) = np.split(step @ w.T, 3, -1), np.split(state @ r.T, 3, -1)
-            reset, update = FUNCTIONS["sigmoid"](ir + hr), FUNCTIONS["sigmoid"](iz + hz)
-            state = (1 - update) * (io + reset * ho) + update * state
+            (ir, io, iz), (w_r, w_o, w_z) = np.split(step @ w.T, 3, -1), np.split(r, 3)
+            reset, update = FUNCTIONS["sigmoid"](ir + state @ w_r.T), FUNCTIONS["sigmoid"](iz + state @ w_z.T)
+            state = (1 - update) * (io + (reset * state) @ w_o.T) + update * state
         wants.append(state)
     np.testing.assert_allclose(y, np.stack(wants), rtol=1e-5, atol=1e-6)

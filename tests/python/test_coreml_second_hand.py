@@ -169,9 +169,38 @@ def test_rnn(direction, activation, tmp_path):
     steps = []
     for t in range(5) if direction == "forward" else reversed(range(5)):
         h = f(x[t] @ wi.T + h @ wh.T + b)
+        steps.append(h)  # the results of "reverse" are in the order of reading
+    np.testing.assert_allclose(found[0], np.stack(steps), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found[1], h, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("reset_after", [None, False, True])
+def test_gru(direction, bias, reset_after, tmp_path):
+    x, h = normal(5, 3, 7), normal(3, 2, seed=5)
+    wi, wh, b, bi = normal(6, 7, seed=7), normal(6, 2, seed=11), normal(6, seed=13) * bias, normal(6, seed=17) * bias
+    extra = {} if reset_after is None else {"reset_after": reset_after, "input_bias": bi}
+    found = evaluated(
+        lambda x, h: mb.gru(
+            x=x, initial_h=h, weight_ih=wi, weight_hh=wh, bias=b, direction=direction, output_sequence=True, **extra
+        ),
+        x,
+        h,
+        target=ct.target.iOS17 if reset_after is None else ct.target.iOS18,
+        tmp_path=tmp_path,
+    )
+    sigmoid = lambda v: 1 / (1 + np.exp(-v))  # noqa: E731
+    (i_r, i_o, i_z), (h_r, h_o, h_z), (b_r, b_o, b_z) = np.split(wi, 3), np.split(wh, 3), np.split(b, 3)
+    bi_r, bi_o, bi_z = np.split(bi if extra else np.zeros(6), 3)
+    steps = []
+    for t in range(5) if direction == "forward" else reversed(range(5)):
+        r = sigmoid(x[t] @ i_r.T + bi_r + h @ h_r.T + b_r)
+        z = sigmoid(x[t] @ i_z.T + bi_z + h @ h_z.T + b_z)
+        # What coremltools' tests of the op compute beside a device; with reset_after, PyTorch's GRU.
+        new = r * (h @ h_o.T + b_o) if reset_after else (r * h) @ h_o.T + b_o
+        h = (1 - z) * np.tanh(x[t] @ i_o.T + bi_o + new) + z * h
         steps.append(h)
-    if direction == "reverse":
-        steps.reverse()
     np.testing.assert_allclose(found[0], np.stack(steps), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(found[1], h, rtol=1e-5, atol=1e-5)
 

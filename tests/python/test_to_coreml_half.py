@@ -19,10 +19,10 @@ def model(nodes, inputs, outputs, constants=()):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
-def both(made, feeds):
+def both(made, feeds, target="iOS18"):
     """onnxruntime's results, and those of the package in half precision."""
     session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
-    program = coreml.from_onnx(made, minimum_deployment_target="iOS18")
+    program = coreml.from_onnx(made, minimum_deployment_target=target)
     names = [i.name for i in made.graph.input]
     given = [feeds[n].astype(np.int32) if feeds[n].dtype.kind in "iu" else feeds[n] for n in names]
     return session.run(None, feeds), [np.asarray(y) for y in program.run(given).values()]
@@ -185,13 +185,127 @@ def test_places_computed_in_floats():
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_the_mark_is_not_written(tmp_path):
-    made = model(
-        [helper.make_node("MatMulInteger", ["x", "w"], ["y"])],
-        [("x", TensorProto.UINT8, [2, 3])],
-        [("y", TensorProto.INT32)],
-        [("w", np.ones((3, 5), np.uint8))],
+TARGETS = ["iOS15", "iOS16", "iOS17", "iOS18"]
+
+
+def angle_model(nodes, constants, inputs=None, kind=TensorProto.FLOAT):
+    """sin of what the nodes make of `p`, which they call `a`."""
+    return model(
+        [*nodes, helper.make_node("Sin", ["a"], ["y"])],
+        inputs or [("p", kind, ["N", 1])],
+        [("y", TensorProto.FLOAT)],
+        constants,
     )
-    coreml.from_onnx(made, tmp_path / "m.mlmodel")
-    written = (tmp_path / "m.mlmodel").read_bytes()
-    assert b"keep_fp32" not in written and b"keep_int32" not in written
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("p", [1000, 20_000])
+def test_a_division_in_an_angle(p, target):
+    """divide_to_multiply makes another op of the division."""
+    made = angle_model([helper.make_node("Div", ["p", "three"], ["a"])], [("three", np.float32(3))])
+    (wanted,), (found,) = both(made, {"p": np.float32([[p]])}, target)
+    np.testing.assert_allclose(found, wanted, atol=2e-3)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_division_before_floor_and_cast(target):
+    made = model(
+        [
+            helper.make_node("Div", ["p", "three"], ["d"]),
+            helper.make_node("Floor", ["d"], ["f"]),
+            helper.make_node("Cast", ["f"], ["i"], to=TensorProto.INT64),
+            helper.make_node("Gather", ["table", "i"], ["y"]),
+        ],
+        [("p", TensorProto.FLOAT, ["N"])],
+        [("i", TensorProto.INT64), ("y", TensorProto.FLOAT)],
+        [("three", np.float32(3)), ("table", np.arange(7001, dtype=np.float32) % 101)],
+    )
+    wanted, found = both(made, {"p": np.float32([20_002, 7, 12_345])}, target)
+    assert wanted[0].tolist() == [6667, 2, 4115]
+    for a, b in zip(wanted, found, strict=True):
+        np.testing.assert_array_equal(b, a)
+
+
+REBUILT = {
+    "divide_to_multiply": ([("Div", ["p", "c"], ["a"])], {"c": np.float32(7)}),
+    "fuse_squeeze_expand_dims": (
+        [("Squeeze", ["p", "one"], ["s"]), ("Div", ["s", "c"], ["d"]), ("Unsqueeze", ["d", "one"], ["a"])],
+        {"one": np.array([1]), "c": np.float32(7)},
+    ),
+    "merge_consecutive_reshapes": (
+        [("Mul", ["p", "c"], ["m"]), ("Reshape", ["m", "u"], ["r"]), ("Reshape", ["r", "v"], ["a"])],
+        {"c": np.float32(0.37), "u": np.array([-1]), "v": np.array([-1, 1, 1])},
+    ),
+    "merge_consecutive_transposes": (
+        [("Mul", ["p", "c"], ["m"]), ("Transpose", ["m"], ["t"]), ("Exp", ["t"], ["e"]), ("Log", ["e"], ["l"]), ("Transpose", ["l"], ["a"])],
+        {"c": np.linspace(0.0003, 0.0021, 13, dtype=np.float32)},
+    ),
+    "fuse_elementwise_to_batchnorm": (
+        [("Unsqueeze", ["p", "axes"], ["x"]), ("Mul", ["x", "c"], ["m"]), ("Add", ["m", "b"], ["a"])],
+        {"axes": np.array([2, 3]), "c": np.float32([0.37, 0.73, 0.91]).reshape(3, 1, 1), "b": np.float32([3, 5, 7]).reshape(3, 1, 1)},
+    ),
+    "remove_redundant_ops": (
+        [("Mul", ["p", "c"], ["m"]), ("Mul", ["p", "c"], ["n"]), ("Add", ["m", "n"], ["a"])],
+        {"c": np.float32(0.37)},
+    ),
+    "fuse_matmul_weight_bias": (
+        [("MatMul", ["p", "f"], ["m"]), ("Add", ["m", "b"], ["a"])],
+        {"f": np.linspace(0.3, 1.1, 5, dtype=np.float32)[None], "b": np.float32([1, 2, 3, 5, 7])},
+    ),
+    "fuse_leaky_relu": (
+        [("Mul", ["p", "c"], ["m"]), ("LeakyRelu", ["m"], ["a"])],
+        {"c": np.float32(0.37)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REBUILT)
+def test_what_passes_rebuild_before_an_angle(name):
+    nodes, constants = REBUILT[name]
+    made = angle_model(
+        [helper.make_node(op, i, o) for op, i, o in nodes],
+        list(constants.items()),
+        [("p", TensorProto.FLOAT, ["N", 3 if name == "fuse_elementwise_to_batchnorm" else 1])],
+    )
+    draw = np.random.default_rng(3)
+    p = draw.uniform(2000, 9000, (5, made.graph.input[0].type.tensor_type.shape.dim[1].dim_value)).astype(np.float32)
+    (wanted,), (found,) = both(made, {"p": p})
+    np.testing.assert_allclose(found, wanted, atol=3e-3)
+
+
+@pytest.mark.parametrize("target", ["iOS15", "iOS18"])
+def test_packages_of_others(tmp_path, target):
+    """A package in single precision is protected as well when it is cast, and coremltools' way remains."""
+    made = angle_model([helper.make_node("Div", ["p", "three"], ["a"])], [("three", np.float32(3))])
+    coreml.from_onnx(made, tmp_path / "single.mlpackage", compute_precision="fp32", minimum_deployment_target=target)
+    p = np.float32([[1000], [20_000]])
+    for options, is_right in (({}, True), ({"add_fp16_cast.protect": False}, False)):
+        program = coreml.optimize(tmp_path / "single.mlpackage", compute_precision="fp16", options=options)
+        found = np.asarray(next(iter(program.run({"p": p}).values())))
+        assert (np.abs(found - np.sin(p / 3)).max() < 2e-3) == is_right
+
+
+def test_a_constant_mask_of_attention():
+    """Distances and causality in one constant, as of T5's decoder: attention need not stay in single precision."""
+    draw = np.random.default_rng(0)
+    lowest = np.where(np.tril(np.ones((5, 5))) > 0, 0, np.finfo(np.float32).min).astype(np.float32)
+    mask = draw.standard_normal((1, 2, 5, 5)).astype(np.float32) * 3 + lowest
+    made = model(
+        [
+            helper.make_node("Transpose", ["k"], ["t"], perm=[0, 1, 3, 2]),
+            helper.make_node("MatMul", ["q", "t"], ["s"]),
+            helper.make_node("Add", ["s", "mask"], ["m"]),
+            helper.make_node("Softmax", ["m"], ["p"], axis=-1),
+            helper.make_node("MatMul", ["p", "v"], ["y"]),
+        ],
+        [(n, TensorProto.FLOAT, [1, 2, 5, 7]) for n in "qkv"],
+        [("y", TensorProto.FLOAT)],
+        [("mask", mask)],
+    )
+    feeds = {n: draw.standard_normal((1, 2, 5, 7)).astype(np.float32) for n in "qkv"}
+    (wanted,), (found,) = both(made, feeds)
+    np.testing.assert_allclose(found, wanted, atol=5e-3)
+    program = coreml.from_onnx(made, minimum_deployment_target="iOS18")
+    assert program.op_counts()["scaled_dot_product_attention"] == 1
+    # One cast for each input and the result, and none around the attention.
+    assert program.op_counts()["cast"] == 4

@@ -4,6 +4,7 @@ import inspect
 
 import coremltools as ct
 import numpy as np
+import onnx
 import pytest
 import sardonyx
 from command import sardonyx as run_command
@@ -45,6 +46,36 @@ def test_class_labels(tmp_path, labels):
     assert found["classLabel"] == expected[int(wanted.argmax())]
     assert list(found["classLabel_probs"]) == expected
     np.testing.assert_allclose(list(found["classLabel_probs"].values()), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("labels", [LABELS, [3, 5, -7, 11, 13]])
+def test_a_classifier_can_be_checked_and_optimized(tmp_path, labels):
+    program, path = classifier(tmp_path, labels)
+    one = normal("x", (1, 11), 1)
+    assert "no faults" in run_command("check", path).stdout
+    run_command("optimize", path, tmp_path / "again.mlpackage")
+    again = coreml.load(tmp_path / "again.mlpackage")
+    assert again.op_counts()["classify"] == 1
+    assert again.run(one)["classLabel_probs"] == program.run(one)["classLabel_probs"]
+
+
+def test_a_model_file_in_the_current_folder(tmp_path, monkeypatch):
+    onnx.save(mlp(), tmp_path / "mlp.onnx")
+    monkeypatch.chdir(tmp_path)
+    run_command("convert", "mlp.onnx", "-o", "mlp.mlmodel", "--input-shape", "x:1,11")
+    one = normal("x", (1, 11), 1)
+    np.testing.assert_allclose(coreml.load("mlp.mlmodel").run(one)["y"], run_onnx(mlp(), one)["y"], atol=1e-2)
+
+
+def test_ranges_have_an_upper_end(tmp_path):
+    """Core ML: "Unbounded ranges are not permitted"."""
+    with pytest.warns(UserWarning, match="takes up to 4096"):
+        coreml.from_onnx(mlp(), tmp_path / "a.mlpackage", input_shapes={"x": ("B", 11)})
+    sizes = check_types(tmp_path / "a.mlpackage").description.input[0].type.multiArrayType.shapeRange.sizeRanges
+    assert [(r.lowerBound, r.upperBound) for r in sizes] == [(1, 4096), (11, 11)]
+    coreml.from_onnx(mlp(), tmp_path / "b.mlpackage", input_shapes={"x": ("B", 11)}, sizes=["B >= 5000"])
+    sizes = check_types(tmp_path / "b.mlpackage").description.input[0].type.multiArrayType.shapeRange.sizeRanges
+    assert [(r.lowerBound, r.upperBound) for r in sizes] == [(5000, 10000), (11, 11)]
 
 
 def test_a_classifier_is_what_coremltools_makes(tmp_path):
@@ -397,8 +428,11 @@ def test_what_overflows_in_half_precision_stays_in_single(tmp_path):
     assert single(path) == ["exp", "log"]
     for name, y in program.run(one).items():
         np.testing.assert_allclose(y, wanted[name], rtol=2e-3, atol=2e-3)
-    # Without it the same ops overflow.
-    plain = coreml.from_onnx(model, tmp_path / "plain.mlpackage")
+    # Bounds tell as much; without any protection the same ops overflow.
+    with pytest.warns(UserWarning, match=r"(?s)stay in single precision.*exp.*no bound"):
+        coreml.from_onnx(model, tmp_path / "bounds.mlpackage")
+    assert single(tmp_path / "bounds.mlpackage") == ["exp", "log"]
+    plain = coreml.from_onnx(model, tmp_path / "plain.mlpackage", options={"add_fp16_cast.protect": False})
     assert single(tmp_path / "plain.mlpackage") == []
     assert np.isinf(plain.run(one)["y"]).all()
 

@@ -114,6 +114,7 @@ nb::list run(const CoremlProgram& p, nb::list inputs, const std::string& functio
   std::vector<EvalValue> results;
   {
     const Unlocked others_may_run;
+    check_inputs(f->graph(), values);
     results = evaluate(*f, values, {.states_too = true});
     values.clear();
   }

@@ -20,7 +20,8 @@ std::vector<Value*> lower_Clip(Lowering& ctx) {
   Value* x = ctx.in(0);
   const auto low = ctx.number(1), high = ctx.number(2);
   const bool is_known = (low || !ctx.has(1)) && (high || !ctx.has(2));
-  if (low && high && *low <= *high && x->dtype() != DType::kI32)
+  // Core ML's clip wants bounds that differ.
+  if (low && high && *low < *high && x->dtype() != DType::kI32)
     return {b.clip(x, {.alpha = ctx.like(x, *low), .beta = ctx.like(x, *high)})};
   if (is_known && low == 0.0 && !high && x->dtype() != DType::kI32) return {b.relu(x)};
   const bool turned = ctx.are_from_u32();

@@ -50,7 +50,8 @@ Value* attend(Lowering& ctx, Value* q, Value* k, Value* v, double scale, Value* 
   const Dim size = q->type()->dim(3);
   if (ctx.version() >= kIos18 && size.is_int()) {
     const double own = 1 / std::sqrt(static_cast<double>(size.value()));
-    if (scale != own) q = b.mul(q, scale / own);
+    // Attributes hold single precision, and a scale may be a product of roots.
+    if (std::abs(scale / own - 1) > 1e-6) q = b.mul(q, scale / own);
     if (mask == nullptr) return b.scaled_dot_product_attention(q, k, v);
     if (mask->type()->rank() == 1) mask = b.expand_dims(mask, {.axes = {0}});
     return b.scaled_dot_product_attention(q, k, v, {.attn_mask = mask});

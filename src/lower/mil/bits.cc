@@ -75,14 +75,6 @@ Value* shifted_right(Lowering& ctx, Value* x, Value* factor, int k) {
   return b.add(low, b.mul(is_below(b, x), power(30)));
 }
 
-// The lower bits of x, which a product may exceed.
-Value* cut(Lowering& ctx, Value* x) {
-  const int n = width_of(ctx);
-  if (n == kHeld) return x;
-  if (is_unsigned(ctx.out_dtype())) return ctx.b.mod(x, power(n));
-  return ctx.b.sub(ctx.b.mod(ctx.b.add(x, power(n - 1)), power(n)), power(n - 1));
-}
-
 Value* power_at(Lowering& ctx, Value* shift, int count) {
   std::vector<int64_t> list;
   for (int k = 0; k < count; ++k) list.push_back(power(k));
@@ -102,7 +94,7 @@ std::vector<Value*> lower_BitShift(Lowering& ctx) {
     x = ctx.expand(x, ctx.out_dims());
     const int k = *by < 0 ? n : static_cast<int>(std::min<double>(*by, n));
     if (k == 0) return {x};
-    if (left) return {k == n ? b.mul(x, 0) : cut(ctx, b.mul(x, power(k)))};
+    if (left) return {k == n ? b.mul(x, 0) : ctx.wrapped(b.mul(x, power(k)))};
     if (!is_plain && k >= std::min(n, 31)) return {b.mul(is_below(b, x), -1)};
     if (k == n) return {b.mul(x, 0)};
     if (k == 31) return {is_below(b, x)};
@@ -113,7 +105,7 @@ std::vector<Value*> lower_BitShift(Lowering& ctx) {
   Value* kept = b.cast(inside, {.dtype = DType::kI32});
   if (left) {
     Value* factor = power_at(ctx, b.select(inside, shift, 0), n);
-    return {b.mul(cut(ctx, b.mul(x, factor)), kept)};
+    return {b.mul(ctx.wrapped(b.mul(x, factor)), kept)};
   }
   shift = b.select(inside, shift, n - 1);
   Value* moved = nullptr;

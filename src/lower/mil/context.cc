@@ -146,26 +146,27 @@ DType interface_dtype(DType onnx, int version) {
   return d == DType::kF16 && version < 7 ? DType::kF32 : d;
 }
 
+std::string names_of(std::span<const Port> ports) {
+  std::vector<std::string_view> names;
+  for (const Port& p : ports) names.push_back(p.name.view());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 void Context::check_states() const {
   const Graph& g = onnx_.graph();
-  const auto names = [](std::span<const Port> ports) {
-    std::string list;
-    for (const Port& p : ports) list += (list.empty() ? "" : ", ") + std::string(p.name.view());
-    return list;
-  };
   const auto has = [](std::span<const Port> ports, const std::string& name) {
     return std::ranges::any_of(ports, [&](const Port& p) { return p.name.view() == name; });
   };
   for (const auto& [input, result] : options_.states) {
     if (!has(g.inputs(), input))
       throw Error(ErrorCode::kInvalidArgument, fmt::format("the state '{}' is not an input of the model", input),
-                  {fmt::format("the inputs are {}", names(g.inputs()))});
+                  {fmt::format("the inputs are {}", names_of(g.inputs()))});
     if (!has(g.outputs(), result))
       throw Error(ErrorCode::kInvalidArgument,
                   fmt::format("'{}', which the state '{}' shall hold, is not a result of the model", result, input),
-                  {fmt::format("the results are {}", names(g.outputs()))});
+                  {fmt::format("the results are {}", names_of(g.outputs()))});
     const auto same = [&](const auto& other) { return other.first == input || other.second == result; };
     if (std::ranges::count_if(options_.states, same) > 1)
       throw Error(ErrorCode::kInvalidArgument,
@@ -210,20 +211,84 @@ void Context::update_state(Value* state, Value& onnx) {
   main_.coreml_update_state(state, v);
 }
 
-void Context::check_images() const {
-  for (const CoremlImage& image : options_.images) {
-    const auto ports = onnx_.graph().inputs();
-    if (std::ranges::none_of(ports, [&](const Port& p) { return p.name.view() == image.input; }))
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("the image '{}' is not an input of the model", image.input));
-    const auto same = [&](const auto& other) { return other.first == image.input; };
-    if (std::ranges::any_of(options_.states, same))
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("the image '{}' is a state, too", image.input));
+namespace {
+
+// Throws unless each of `given` names one of `ports`, or all of them where `all` allows an empty name.
+template <class List>
+void check_ports(const List& given, std::span<const Port> ports, std::string_view what, std::string_view port, bool all) {
+  for (const auto& one : given) {
+    if (all && one.port.empty()) continue;
+    if (std::ranges::any_of(ports, [&](const Port& p) { return p.name.view() == one.port; })) continue;
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} '{}' is not {} of the model", what, one.port, port),
+                {fmt::format("it has {}", names_of(ports))});
   }
 }
 
+}  // namespace
+
+void Context::check_images() const {
+  const Graph& g = onnx_.graph();
+  check_ports(options_.image_inputs, g.inputs(), "the image", "an input", false);
+  check_ports(options_.image_outputs, g.outputs(), "the image", "a result", false);
+  constexpr int kIos16 = 7;
+  for (const auto* images : {&options_.image_inputs, &options_.image_outputs}) {
+    for (const CoremlImage& image : *images) {
+      const auto same = [&](const auto& state) {
+        return (images == &options_.image_inputs ? state.first : state.second) == image.port;
+      };
+      if (std::ranges::any_of(options_.states, same))
+        throw Error(ErrorCode::kInvalidArgument, fmt::format("the image '{}' is a state, too", image.port));
+      if (image.color == "gray16" && options_.version < kIos16)
+        throw Error(ErrorCode::kInvalidArgument, fmt::format("images of half precision need iOS16, and the target is {}",
+                                                             coreml_target_name(options_.version)));
+    }
+  }
+  for (const CoremlImage& image : options_.image_outputs) {
+    if (image.scale != 1 || !image.bias.empty())
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("the image '{}' is a result, which has no scale and no bias", image.port),
+                  {"help: let the model compute numbers from 0 to 255"});
+  }
+}
+
+void Context::check_types() const {
+  check_ports(options_.input_types, onnx_.graph().inputs(), "the element type is for", "an input", true);
+  check_ports(options_.output_types, onnx_.graph().outputs(), "the element type is for", "a result", true);
+  constexpr int kIos16 = 7;
+  for (const auto* types : {&options_.input_types, &options_.output_types}) {
+    for (const CoremlFloat& t : *types) {
+      if (t.type == DType::kF16 && options_.version < kIos16)
+        throw Error(ErrorCode::kInvalidArgument,
+                    fmt::format("inputs and results of half precision need iOS16, and the target is {}",
+                                coreml_target_name(options_.version)));
+    }
+  }
+}
+
+// The element type of an input or a result in the interface.
+DType Context::asked(const std::vector<CoremlFloat>& types, const Port& port, DType onnx) const {
+  DType found = interface_dtype(onnx, options_.version);
+  for (const CoremlFloat& t : types) {
+    if (!t.port.empty() && t.port != port.name.view()) continue;
+    if (is_float(onnx)) {
+      found = t.type;
+    } else if (!t.port.empty()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("'{}' is {}, and only floats can be fp16 or fp32", t.port, to_string(onnx)));
+    }
+  }
+  return found;
+}
+
+namespace {
+
+DType image_dtype(const CoremlImage& image) { return image.color == "gray16" ? DType::kF16 : DType::kF32; }
+
+}  // namespace
+
 // Core ML's images are [1, channels, height, width], whatever the order of the model's axes.
 void Context::add_image(const Port& port, const Type& type, const CoremlImage& image) {
-  const int64_t channels = image.color == "gray" ? 1 : 3;
+  const int64_t channels = image.channels();
   const bool four = type.rank() == 4 && type.dim(0).is(1);
   const bool last = four && !type.dim(1).is(channels) && type.dim(3).is(channels);
   if (!four || (!last && !type.dim(1).is(channels)) || type.dtype() == DType::kBool) {
@@ -234,14 +299,17 @@ void Context::add_image(const Port& port, const Type& type, const CoremlImage& i
   }
   const Dim height = type.dim(last ? 1 : 2), width = type.dim(last ? 2 : 3);
   const std::vector<Dim> dims{Dim::of(1), Dim::of(channels), height, width};
-  Value* v = mil_.graph().add_input(port.name.view(), mil_.types().tensor(DType::kF32, dims));
+  Value* v = mil_.graph().add_input(port.name.view(), mil_.types().tensor(image_dtype(image), dims));
+  v = v->dtype() == DType::kF32 || type.dtype() == DType::kF16 ? v : main_.cast(v, {.dtype = DType::kF32});
   if (image.scale != 1) v = main_.mul(v, image.scale);
   if (std::ranges::any_of(image.bias, [](double b) { return b != 0; })) {
-    std::vector<float> bias(image.bias.begin(), image.bias.end());
-    v = main_.add(v, main_.constant(Tensor::of<float>(DType::kF32, {1, channels, 1, 1}, bias)));
+    std::vector<std::byte> bytes(byte_size(v->dtype(), image.bias.size()));
+    for (size_t i = 0; i < image.bias.size(); ++i)
+      encode_element(v->dtype(), bytes.data(), static_cast<int64_t>(i), image.bias[i]);
+    v = main_.add(v, main_.constant(Tensor::own(v->dtype(), {1, channels, 1, 1}, std::move(bytes))));
   }
   if (last) v = main_.transpose(v, {.perm = {0, 2, 3, 1}});
-  if (type.dtype() != DType::kF32) v = main_.cast(v, {.dtype = type.dtype()});
+  if (type.dtype() != v->dtype()) v = main_.cast(v, {.dtype = type.dtype()});
   bind(*port.value, v);
 }
 
@@ -254,20 +322,38 @@ void Context::add_input(const Port& port) {
   }
   if (std::ranges::any_of(options_.states, [&](const auto& s) { return s.first == port.name.view(); }))
     return add_state(port, *type);
-  const auto image = std::ranges::find(options_.images, port.name.view(), &CoremlImage::input);
-  if (image != options_.images.end()) return add_image(port, *type, *image);
+  const auto image = std::ranges::find(options_.image_inputs, port.name.view(), &CoremlImage::port);
+  if (image != options_.image_inputs.end()) return add_image(port, *type, *image);
   std::vector<Dim> dims(type->dims().begin(), type->dims().end());
   if (dims.empty()) dims.push_back(Dim::of(1));
-  const DType dtype = interface_dtype(port.value->dtype(), options_.version);
+  const DType dtype = asked(options_.input_types, port, port.value->dtype());
   Value* v = mil_.graph().add_input(port.name.view(), mil_.types().tensor(dtype, dims));
   if (dims.size() != type->rank()) v = main_.squeeze(v, {.axes = {0}});
   if (dtype != type->dtype()) v = main_.cast(v, {.dtype = type->dtype()});
   bind(*port.value, v);
 }
 
+// An image is numbers from 0 to 255 of shape [1, channels, height, width].
+Value* Context::as_image(const Port& port, Value* v, const CoremlImage& image) {
+  const int64_t channels = image.channels();
+  const Type* t = v->type();
+  const bool four =
+      t != nullptr && t->is_tensor() && t->ranked() && t->rank() == 4 && t->dim(0).is(1) && v->dtype() != DType::kBool;
+  const bool last = four && !t->dim(1).is(channels) && t->dim(3).is(channels);
+  if (!four || (!last && !t->dim(1).is(channels))) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("the image '{}' is {}, expected numbers of shape [1,{},height,width] or [1,height,width,{}]",
+                            port.name.view(), mil_.types().to_string(t), channels, channels));
+  }
+  if (v->dtype() != image_dtype(image)) v = main_.cast(v, {.dtype = image_dtype(image)});
+  return last ? main_.transpose(v, {.perm = {0, 3, 1, 2}}) : v;
+}
+
 void Context::add_output(const Port& port, Value& onnx) {
   Value* v = value(onnx);
-  const DType dtype = interface_dtype(onnx.dtype(), options_.version);
+  const auto image = std::ranges::find(options_.image_outputs, port.name.view(), &CoremlImage::port);
+  if (image != options_.image_outputs.end()) v = as_image(port, v, *image);
+  const DType dtype = image != options_.image_outputs.end() ? v->dtype() : asked(options_.output_types, port, onnx.dtype());
   if (dtype == DType::kUndefined || dtype == DType::kString)
     throw Error(ErrorCode::kUnsupported,
                 fmt::format("the result '{}' is {}, and results of Core ML models are tensors of numbers", port.name.view(),
@@ -282,6 +368,7 @@ void Context::run() {
   const Graph& from = onnx_.graph();
   check_states();
   check_images();
+  check_types();
   for (const Port& port : from.inputs()) add_input(port);
   lower_nodes(from, main_);
   if (!refused_.empty()) report_unsupported();
@@ -305,28 +392,14 @@ void Context::lower_nodes(const Graph& graph, MilBuilder& b) {
   }
 }
 
-namespace {
-
-// Marks the nodes behind `before` (null: all), and those of their bodies.
-void mark_single(Graph& g, const Node* before) {
-  for (Node* n = before != nullptr ? before->next() : g.first(); n != nullptr; n = n->next()) {
-    n->set_attrs(g.model().with_attr(n->attrs(), "keep_fp32", true));
-    for (const Body& body : n->bodies()) mark_single(*body.graph, nullptr);
-  }
-}
-
-}  // namespace
-
 void Context::lower_node(const Node& n, MilBuilder& b) {
   const LowerFn lower = find_lowering(n.op().domain, n.op().name);
   if (lower == nullptr) return refuse(n, {});
   const uint32_t provenance = import_provenance(n);
   b.set_provenance(provenance);
   try {
-    const Node* before = b.graph().last();
     Lowering ctx(*this, n, b);
     std::vector<Value*> results = lower(ctx);
-    if (single_.contains(&n)) mark_single(b.graph(), before);
     check_results(n, results, b);
   } catch (const Error& e) {
     if (e.code() == ErrorCode::kUnsupported) {

@@ -22,9 +22,6 @@ class Context {
  public:
   Context(const Model& onnx, const ValueFacts& onnx_facts, Model& mil, const LowerToMilOptions& options);
 
-  // See Lowering::keep_single().
-  bool keep_single(const Node& n) { return options_.marks_single && single_.insert(&n).second; }
-
   // The whole main function. Throws one Error for everything unsupported.
   void run();
 
@@ -58,9 +55,12 @@ class Context {
   void add_state(const Port& port, const Type& type);
   void add_image(const Port& port, const Type& type, const CoremlImage& image);
   void add_output(const Port& port, Value& onnx);
+  Value* as_image(const Port& port, Value* v, const CoremlImage& image);
+  DType asked(const std::vector<CoremlFloat>& types, const Port& port, DType onnx) const;
   void update_state(Value* state, Value& onnx);
   void check_states() const;
   void check_images() const;
+  void check_types() const;
   TensorPtr as_stored(const Value& v, const TensorPtr& t) const;
 
   void refuse(const Node& n, std::string reason);
@@ -86,7 +86,6 @@ class Context {
   std::unordered_map<uint64_t, Dim> dims_;
   std::unordered_map<uint32_t, uint32_t> provenance_;
   std::unordered_set<const Value*> told_;      // see knows_more()
-  std::unordered_set<const Node*> single_;     // see keep_single()
   std::map<std::string_view, Value*> states_;  // by the name of the result that they keep
   std::map<std::string, Refused> refused_;     // by their description in the error
 };

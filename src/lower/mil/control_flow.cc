@@ -37,24 +37,54 @@ std::vector<Value*> results_of(Node& n, size_t first, size_t count) {
 
 }  // namespace
 
+namespace {
+
+struct Branch {
+  MilBuilder b;
+  std::vector<Value*> results;
+};
+
+// Gives result i of both branches one rank, and refuses those of different sizes: coremltools cannot load them.
+void agree(Lowering& ctx, std::vector<Branch>& branches, size_t i) {
+  const auto type = [&](size_t k) { return branches[k].results[i]->type(); };
+  for (size_t k : {0, 1}) {
+    if (type(k) == nullptr || !type(k)->is_tensor()) ctx.unsupported("branches that return something else than tensors");
+  }
+  if (!type(0)->ranked() || !type(1)->ranked()) return;
+  const auto differ = [&] {
+    ctx.unsupported(fmt::format("branches that return {} and {}: in Core ML, both have the same sizes",
+                                ctx.types().to_string(type(0)), ctx.types().to_string(type(1))));
+  };
+  if (type(0)->rank() != type(1)->rank()) {  // as a number and a list of one
+    const size_t lower = type(0)->rank() < type(1)->rank() ? 0 : 1;
+    if (type(lower)->static_size() != 1 || type(1 - lower)->static_size() != 1) differ();
+    Value*& v = branches[lower].results[i];
+    const std::vector<int64_t> ones(type(1 - lower)->rank(), 1);
+    v = branches[lower].b.reshape(v, ones);
+  }
+  for (size_t d = 0; d < type(0)->rank(); ++d) {
+    const Dim a = type(0)->dim(d), c = type(1)->dim(d);
+    if (a.is_int() && c.is_int() && a.value() != c.value()) differ();
+  }
+}
+
+}  // namespace
+
 std::vector<Value*> lower_If(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value* test = ctx.in(0);
   if (test->type()->rank() != 0) test = b.squeeze(test);
-  std::vector<Graph*> blocks;
+  std::vector<Branch> branches;
   for (std::string_view name : {"then_branch", "else_branch"}) {
     Graph& g = b.model().new_graph(name);
-    MilBuilder block(g, b.facts());
-    std::vector<Value*> results = ctx.lower_body(body_of(ctx, name), {}, block);
-    for (Value* v : results) {
-      if (v->type() == nullptr || !v->type()->is_tensor()) ctx.unsupported("branches that return something else than tensors");
-    }
-    block.set_provenance(b.provenance());
-    add_results(block, results);
-    blocks.push_back(&g);
+    Branch& branch = branches.emplace_back(Branch{MilBuilder(g, b.facts()), {}});
+    branch.results = ctx.lower_body(body_of(ctx, name), {}, branch.b);
+    branch.b.set_provenance(b.provenance());
   }
   const size_t n = ctx.node.num_results();
-  return results_of(b.cond(test, *blocks[0], *blocks[1], n), 0, n);
+  for (size_t i = 0; i < n; ++i) agree(ctx, branches, i);
+  for (Branch& branch : branches) add_results(branch.b, branch.results);
+  return results_of(b.cond(test, branches[0].b.graph(), branches[1].b.graph(), n), 0, n);
 }
 
 namespace {
@@ -89,8 +119,11 @@ std::vector<Value*> run(Lowering& ctx, const Counted& loop) {
 
   const auto add_inputs = [&](Graph& g) {
     std::vector<Value*> inputs;
-    for (size_t k = 0; k < vars.size(); ++k)
-      inputs.push_back(g.add_input(k == 0 ? std::string(kCounter) : fmt::format("var_{}", k), vars[k]->type()));
+    for (size_t k = 0; k < vars.size(); ++k) {
+      const bool own = k >= first && k < first + loop.held.size();
+      const Type* t = own ? loop.held[k - first] : vars[k]->type();
+      inputs.push_back(g.add_input(k == 0 ? std::string(kCounter) : fmt::format("var_{}", k), t));
+    }
     return inputs;
   };
   Graph &test = b.model().new_graph("cond"), &body = b.model().new_graph("body");
@@ -153,6 +186,16 @@ Value* with_rank_of(Lowering& ctx, MilBuilder& block, Value* v, const Value& wan
   return t != nullptr && t->ranked() && t->rank() == 1 ? block.expand_dims(v, {.axes = {0}}) : v;
 }
 
+// The type of a variable in all iterations. Core ML has no tensors without elements, as a list that grows begins.
+const Type* held_type(Lowering& ctx, const Value& begin, const Value& in_body) {
+  const Type *first = begin.type(), *t = ctx.imported(in_body.type());
+  if (t == nullptr || !t->ranked() || !first->ranked() || t->rank() != first->rank()) return first;
+  for (size_t d = 0; d < t->rank(); ++d) {
+    if (first->dim(d).is(0) && !t->dim(d).is(0)) ctx.unsupported("a variable that grows from nothing");
+  }
+  return ctx.types().join(first, t);
+}
+
 Value* as_scalar(MilBuilder& block, Value* v) { return v->ranked() && v->type()->rank() != 0 ? block.squeeze(v) : v; }
 
 }  // namespace
@@ -180,6 +223,7 @@ std::vector<Value*> lower_Loop(Lowering& ctx) {
     Value* v = ctx.in(i + 2);
     if (v->type() == nullptr || !v->type()->is_tensor()) ctx.unsupported("variables that are not tensors");
     loop.vars.push_back(v);
+    loop.held.push_back(held_type(ctx, *v, *body.input(i + 2)));
   }
   loop.stacked = body.outputs().size() - n - 1;
   for (size_t k = 0; k < loop.stacked; ++k) loop.rows.push_back(row_type(ctx, body, n + 1 + k));

@@ -13,6 +13,7 @@ struct Counted {
   Value* most = nullptr;       // maximum number of iterations, i32[]; null: no maximum
   Value* condition = nullptr;  // bool[] before the first iteration; null: true, and the body has none
   std::vector<Value*> vars;
+  std::vector<const Type*> held;  // what each variable may become; empty: the type that it begins with
   size_t stacked = 0;
   std::vector<const Type*> rows;  // of stacked results: the type of one row
   // One iteration, written into `block`: the next condition (if there is one), the next variables, the rows.

@@ -169,7 +169,7 @@ std::vector<Value*> lower_Einsum(Lowering& ctx) {
     all = contracted(ctx, all, e.terms[i], kept);
   }
   sum_others(ctx, all, [&](char c) { return has(e.result, c); });
-  return {ordered(ctx, all, e.result)};
+  return {ctx.wrapped(ordered(ctx, all, e.result))};
 }
 
 }  // namespace sardonyx::to_mil

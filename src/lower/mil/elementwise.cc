@@ -46,7 +46,15 @@ std::vector<Value*> lower_LessOrEqual(Lowering& ctx) { return compared(ctx, "les
 
 std::vector<Value*> lower_PassThrough(Lowering& ctx) { return {ctx.in(0)}; }
 
-std::vector<Value*> lower_Abs(Lowering& ctx) { return ctx.is_from_u32(0) ? ctx.ins() : lower_same(ctx, "abs"); }
+// Sums and products of integers of fewer than 32 bits, which Core ML holds as i32, wrap as ONNX's do.
+std::vector<Value*> lower_Add(Lowering& ctx) { return {ctx.wrapped(lower_same(ctx, "add")[0])}; }
+std::vector<Value*> lower_Mul(Lowering& ctx) { return {ctx.wrapped(lower_same(ctx, "mul")[0])}; }
+std::vector<Value*> lower_Sub(Lowering& ctx) { return {ctx.wrapped(lower_same(ctx, "sub")[0])}; }
+
+std::vector<Value*> lower_Abs(Lowering& ctx) {
+  if (is_unsigned(ctx.in_dtype(0))) return ctx.ins();
+  return {ctx.wrapped(lower_same(ctx, "abs")[0])};
+}
 
 std::vector<Value*> lower_Sign(Lowering& ctx) {
   if (!ctx.is_from_u32(0)) return lower_same(ctx, "sign");
@@ -72,13 +80,6 @@ std::vector<Value*> lower_Asinh(Lowering& ctx) {
 
 namespace {
 
-// Wraps x to the bits of a narrow integer type.
-Value* wrapped(Lowering& ctx, Value* x, DType to) {
-  const int64_t range = int64_t{1} << bit_width(to);
-  if (is_unsigned(to)) return ctx.b.mod(x, range);
-  return ctx.b.sub(ctx.b.mod(ctx.b.add(x, range / 2), range), range / 2);
-}
-
 // A float as u32: what is 2^31 and more becomes negative.
 Value* from_float(Lowering& ctx, Value* x) {
   MilBuilder& b = ctx.b;
@@ -94,6 +95,18 @@ bool holds_all(DType from, DType to) {
   return is_signed(to) && bit_width(to) >= bit_width(from);
 }
 
+// Whether a Clip keeps the floats of v within an integer type: what is rounded between has bounds, too.
+bool is_clipped_to(const Value* v, DType to) {
+  const Node* n = v->def();
+  while (n != nullptr && (n->is("Floor") || n->is("Ceil") || n->is("Round") || n->is("Cast"))) n = n->input(0)->def();
+  if (n == nullptr || !n->is("Clip") || n->num_inputs() != 3 || n->input(1) == nullptr || n->input(2) == nullptr) return false;
+  const TensorPtr &low = n->input(1)->constant(), &high = n->input(2)->constant();
+  if (low == nullptr || high == nullptr || low->size() != 1 || high->size() != 1) return false;
+  const int bits = is_unsigned(to) ? bit_width(to) : bit_width(to) - 1;
+  const double least = is_unsigned(to) ? 0 : -std::ldexp(1, bits);
+  return low->as_double(0) >= least && high->as_double(0) <= std::ldexp(1, bits) - 1;
+}
+
 }  // namespace
 
 std::vector<Value*> lower_Cast(Lowering& ctx) {
@@ -102,20 +115,15 @@ std::vector<Value*> lower_Cast(Lowering& ctx) {
   if (from == DType::kString || to == DType::kString || stored(to) == DType::kUndefined || stored(from) == DType::kUndefined)
     ctx.unsupported(fmt::format("Core ML has no cast from {} to {}", to_string(from), to_string(to)));
   if (to == DType::kBool) return {from == DType::kBool ? x : ctx.b.not_equal(x, ctx.like(x, 0))};
-  if (is_float(to) && stored(from) == DType::kI32) keep_integers_single(ctx);
-  if (is_float(from) && stored(to) == DType::kI32) {  // a place computed in floats
-    ctx.keep_single(ctx.node);
-    ctx.keep_single_before(x);
-  }
   Value* y = ctx.cast(x, stored(to));
   if (ctx.is_from_u32(0) && is_float(to)) {
     Value* top = ctx.cast(ctx.b.less(x, 0), y->dtype());
     y = ctx.b.add(y, ctx.b.mul(top, ctx.like(y, kWhole)));
   }
   if (to == DType::kU32 && is_float(from)) y = from_float(ctx, x);
-  // ONNX does not define the result for floats outside the integer's range.
-  const bool wraps = is_integer(to) && bit_width(to) < 32 && !is_float(from) && !holds_all(from, to);
-  return {wraps ? wrapped(ctx, y, to) : y};
+  // ONNX does not define what becomes of floats beyond 8 and 16 bits. onnxruntime keeps the lower bits, as of 4 and 2 bits.
+  const bool fits = is_float(from) ? is_clipped_to(ctx.node.input(0), to) : holds_all(from, to);
+  return {is_integer(to) && !fits ? ctx.wrapped(y) : y};
 }
 
 namespace {
@@ -146,7 +154,7 @@ std::vector<Value*> lower_Div(Lowering& ctx) {
   if (!x_is_size && !y_is_size) sign = b.mul(sign, b.sign(y));
   Value* above = x_is_size ? x : b.abs(x);
   Value* below = y_is_size ? y : b.abs(y);
-  return {b.mul(sign, b.floor_div(above, below))};
+  return {ctx.wrapped(b.mul(sign, b.floor_div(above, below)))};
 }
 
 std::vector<Value*> lower_Equal(Lowering& ctx) {
@@ -233,7 +241,7 @@ std::vector<Value*> lower_Mod(Lowering& ctx) {
 
 std::vector<Value*> lower_Neg(Lowering& ctx) {
   Value* x = ctx.in(0);
-  return {ctx.b.mul(x, ctx.like(x, -1))};
+  return {ctx.wrapped(ctx.b.mul(x, ctx.like(x, -1)))};
 }
 
 std::vector<Value*> lower_Pow(Lowering& ctx) {
@@ -254,20 +262,9 @@ std::vector<Value*> lower_Reciprocal(Lowering& ctx) {
   return {ctx.b.real_div(ctx.like(x, 1), x)};
 }
 
-namespace {
-
-// An angle, as of position 3000, which half precision knows to whole numbers only.
-Value* angle(Lowering& ctx) {
-  ctx.keep_single(ctx.node);
-  ctx.keep_single_before(ctx.in(0));
-  return ctx.in(0);
-}
-
-}  // namespace
-
-std::vector<Value*> lower_Sin(Lowering& ctx) { return {ctx.b.sin(angle(ctx))}; }
-std::vector<Value*> lower_Cos(Lowering& ctx) { return {ctx.b.cos(angle(ctx))}; }
-std::vector<Value*> lower_Tan(Lowering& ctx) { return {ctx.b.tan(angle(ctx))}; }
+std::vector<Value*> lower_Sin(Lowering& ctx) { return {ctx.b.sin(ctx.in(0))}; }
+std::vector<Value*> lower_Cos(Lowering& ctx) { return {ctx.b.cos(ctx.in(0))}; }
+std::vector<Value*> lower_Tan(Lowering& ctx) { return {ctx.b.tan(ctx.in(0))}; }
 
 std::vector<Value*> lower_Where(Lowering& ctx) {
   Value *condition = ctx.in(0), *a = ctx.in(1), *other = ctx.in(2);

@@ -4,14 +4,19 @@
 #include <algorithm>
 #include <limits>
 
+#include "dialects/onnx/slice_end.h"
+#include "lower/mil/context.h"
 #include "lower/mil/indices.h"
 
 namespace sardonyx::to_mil {
+bool is_from_pytorch(Lowering& ctx) { return ctx.context().onnx().producer_name == "pytorch"; }
+
 Value* indices(Lowering& ctx, size_t i, Value* x, size_t axis) {
   MilBuilder& b = ctx.b;
   const Dim size = x->type()->dim(axis);
   const TensorPtr t = ctx.constant(i);
-  if (ctx.is_never_negative(i)) return ctx.in(i);
+  const bool counted_from_front = is_from_pytorch(ctx) && (ctx.node.is("GatherElements") || ctx.node.is("ScatterElements"));
+  if (counted_from_front || ctx.is_never_negative(i)) return ctx.in(i);
   if (t != nullptr && !t->is_promise() && size.is_int()) {
     const auto list = t->to_ints(1 << 20);
     if (!list || std::ranges::none_of(*list, [](int64_t k) { return k < 0; })) return ctx.in(i);
@@ -27,6 +32,30 @@ Value* indices(Lowering& ctx, size_t i, Value* x, size_t axis) {
   return b.select(is_counted, at, b.add(at, whole));
 }
 
+std::vector<size_t> axes_with_fewer(Lowering& ctx, size_t axis) {
+  const auto data = ctx.in_dims(0), at = ctx.in_dims(1);
+  std::vector<size_t> axes;
+  for (size_t d = 0; d < data.size(); ++d) {
+    if (d == axis || at[d] == data[d]) continue;
+    if (at[d].is_int() && data[d].is_int() && at[d].value() <= data[d].value()) {
+      axes.push_back(d);
+    } else if (ctx.dims().compare(at[d], data[d]) != Compare::kUnknown) {
+      ctx.unsupported("indices of fewer rows than data of an open size");
+    }
+  }
+  return axes;
+}
+
+Value* rows(Lowering& ctx, Value* x, size_t axis, Dim count, bool first) {
+  const size_t rank = x->type()->rank();
+  std::vector<int64_t> from(rank), to(rank);
+  std::vector<bool> all(rank, true);
+  all[axis] = false;
+  (first ? to : from)[axis] = count.value();
+  const std::vector<bool> whole(rank, true);
+  return ctx.b.slice_by_index(x, from, to, {.begin_mask = first ? whole : all, .end_mask = first ? all : whole});
+}
+
 std::vector<Value*> lower_Gather(Lowering& ctx) {
   const size_t axis = from_front(ctx.int_attr("axis", 0), ctx.rank(0));
   Value* at = indices(ctx, 1, ctx.in(0), axis);
@@ -36,8 +65,11 @@ std::vector<Value*> lower_Gather(Lowering& ctx) {
 std::vector<Value*> lower_GatherElements(Lowering& ctx) {
   const size_t axis = from_front(ctx.int_attr("axis", 0), ctx.rank(0));
   Value* at = indices(ctx, 1, ctx.in(0), axis);
-  return {ctx.moved("gather_along_axis", ctx.in(0),
-                    [&](Value* x) { return ctx.b.gather_along_axis(x, at, {.axis = as_int(axis)}); })};
+  const std::vector<size_t> fewer = axes_with_fewer(ctx, axis);
+  return {ctx.moved("gather_along_axis", ctx.in(0), [&](Value* x) {
+    for (size_t d : fewer) x = rows(ctx, x, d, ctx.in_dims(1)[d], /*first=*/true);
+    return ctx.b.gather_along_axis(x, at, {.axis = as_int(axis)});
+  })};
 }
 
 namespace {
@@ -97,7 +129,7 @@ std::vector<Value*> lower_Slice(Lowering& ctx) {
       from_begin[axis] = false;
     }
     if (ends) {
-      int64_t at = std::clamp((*ends)[k], -far, far);
+      int64_t at = std::clamp(onnx::slice_end((*ends)[k], steps[k]), -far, far);
       if (size.is_int()) {
         at = at < 0 ? at + size.value() : at;
         to_end[axis] = back ? at < 0 : at >= size.value();

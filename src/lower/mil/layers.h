@@ -43,8 +43,6 @@ Value* average_pool(Lowering& ctx, Value* x);
 struct QuantizedOperand {
   size_t x, scale, zero;  // operands of the node
 };
-// The node's result holds integers, which soon exceed half precision: what reads them stays single until they are scaled or compared.
-void keep_integers_single(Lowering& ctx);
 // The operand as numbers of type `to`.
 Value* dequantized(Lowering& ctx, QuantizedOperand operand, DType to, int64_t axis = 0);
 // The operand in u8 by the range of its numbers, as DynamicQuantizeLinear does, and back in floats.

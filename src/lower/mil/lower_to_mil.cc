@@ -13,7 +13,9 @@
 namespace sardonyx {
 namespace {
 
-constexpr int kOldest = 6, kNewest = 9;
+constexpr int kOldest = 6, kNewest = 10;
+// From this version on, all systems have the number of the year in their names.
+constexpr int kNamedByYear = 10, kYear = 26;
 
 // Erases nodes that no result needs and that change no state. Recursion is over nesting only.
 void sweep(Graph& g) {
@@ -37,20 +39,24 @@ int coreml_version_of(std::string_view target) {
   constexpr System kSystems[] = {{"iOS", 15}, {"macOS", 12}, {"watchOS", 8}, {"tvOS", 15}};
   for (const System& s : kSystems) {
     for (int v = kOldest; v <= kNewest; ++v) {
-      if (target == fmt::format("{}{}", s.name, s.first + v - kOldest)) return v;
+      if (target == fmt::format("{}{}", s.name, v < kNamedByYear ? s.first + v - kOldest : v - kNamedByYear + kYear)) return v;
     }
   }
-  throw Error(
-      ErrorCode::kInvalidArgument, fmt::format("'{}' is not a deployment target", target),
-      {"expected iOS15, iOS16, iOS17 or iOS18, or a system of the same years: macOS12 to macOS15, watchOS8 to watchOS11, "
-       "tvOS15 to tvOS18"});
+  throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a deployment target", target),
+              {"expected iOS15, iOS16, iOS17, iOS18 or iOS26, or a system of the same years: macOS12 to macOS15, watchOS8 to "
+               "watchOS11, "
+               "tvOS15 to tvOS18, and 26 of each"});
 }
 
 CoremlImage coreml_image_of(std::string_view text) {
+  const auto is_color = [](std::string_view part) {
+    return part == "rgb" || part == "bgr" || part == "gray" || part == "gray16";
+  };
   const auto fail = [&] {
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' describes no image input", text),
-                {"expected an input and its colors, then a scale and a number to add for each channel: x:rgb, x:gray:0.0039 or "
-                 "x:bgr:0.0078125:-1,-1,-1"});
+    throw Error(
+        ErrorCode::kInvalidArgument, fmt::format("'{}' describes no image", text),
+        {"expected a name and colors (rgb, bgr, gray, gray16), for an input also a scale and a number to add for each channel: "
+         "x:rgb, x:gray:0.0039 or x:bgr:0.0078125:-1,-1,-1"});
   };
   const auto numbers = [&](std::string_view list) {
     std::vector<double> found;
@@ -70,22 +76,34 @@ CoremlImage coreml_image_of(std::string_view text) {
     if (colon == std::string_view::npos) break;
     parts.insert(parts.begin(), text.substr(colon + 1, end - colon - 1));
     end = colon;
-    if (parts[0] == "rgb" || parts[0] == "bgr" || parts[0] == "gray") break;
+    if (is_color(parts[0])) break;
   }
-  if (parts.empty() || (parts[0] != "rgb" && parts[0] != "bgr" && parts[0] != "gray")) fail();
+  if (parts.empty() || !is_color(parts[0])) fail();
   CoremlImage image{std::string(text.substr(0, static_cast<size_t>(parts[0].data() - text.data()) - 1)), std::string(parts[0])};
-  if (image.input.empty()) fail();
+  if (image.port.empty()) fail();
   if (parts.size() > 1) {
     const std::vector<double> scale = numbers(parts[1]);
     if (scale.size() != 1) fail();
     image.scale = scale[0];
   }
   if (parts.size() > 2) image.bias = numbers(parts[2]);
-  if (!image.bias.empty() && image.bias.size() != (image.color == "gray" ? 1 : 3)) fail();
+  if (!image.bias.empty() && std::ssize(image.bias) != image.channels()) fail();
   return image;
 }
 
-std::string coreml_target_name(int version) { return fmt::format("iOS{}", version - kOldest + 15); }
+CoremlFloat coreml_float_of(std::string_view text) {
+  const size_t equals = text.rfind('=');
+  const std::string_view type = equals == std::string_view::npos ? text : text.substr(equals + 1);
+  if ((type != "fp16" && type != "fp32") || equals == 0)
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' gives no element type", text),
+                {"expected a name and fp16 or fp32, as x=fp16, or fp16 alone for all"});
+  return {std::string(text.substr(0, equals == std::string_view::npos ? 0 : equals)),
+          type == "fp16" ? DType::kF16 : DType::kF32};
+}
+
+std::string coreml_target_name(int version) {
+  return fmt::format("iOS{}", version < kNamedByYear ? version - kOldest + 15 : version - kNamedByYear + kYear);
+}
 
 std::unique_ptr<Model> lower_to_mil(Model& onnx, const LowerToMilOptions& options) {
   SX_CHECK(onnx.dialect() == DialectId::kOnnx, "only a graph of the onnx dialect can be lowered to Core ML");

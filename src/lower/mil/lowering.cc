@@ -135,37 +135,6 @@ bool Lowering::takes(std::string_view op, DType d) const {
   return data != found->inputs.end() && (data->types.any || (data->types.tensor >> static_cast<int>(d) & 1) != 0);
 }
 
-bool Lowering::keep_single(const Node& n) { return context_.keep_single(n); }
-
-namespace {
-
-// A product of one place, as of positions and frequencies, is elementwise.
-bool is_outer_product(const Node& n) {
-  const Value *x = n.is("matmul") ? n.input(0) : nullptr, *y = x != nullptr ? n.input(1) : nullptr;
-  if (y == nullptr || !x->ranked() || !y->ranked() || x->type()->rank() < 2 || y->type()->rank() < 2) return false;
-  return x->type()->dim(x->type()->rank() - 1).is(1) && y->type()->dim(y->type()->rank() - 2).is(1);
-}
-
-}  // namespace
-
-void Lowering::keep_single_before(Value* v) {
-  static constexpr std::string_view kMove[] = {"concat",         "expand_dims", "gather",  "gather_nd", "reshape",
-                                               "slice_by_index", "split",       "squeeze", "stack",     "transpose"};
-  if (!context_.options().marks_single) return;
-  std::vector<Node*> left{v->def()};
-  while (!left.empty()) {
-    Node* n = left.back();
-    left.pop_back();
-    const bool moves = n != nullptr && std::ranges::find(kMove, n->op().name) != std::end(kMove);
-    if (n == nullptr || n->attr("keep_fp32") != nullptr || !(moves || n->has(Trait::kElementwise) || is_outer_product(*n)))
-      continue;
-    n->set_attrs(n->model().with_attr(n->attrs(), "keep_fp32", true));
-    for (const Use& u : n->operands()) {
-      if (u.value != nullptr) left.push_back(u.value->def());
-    }
-  }
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Sizes
 
@@ -240,6 +209,10 @@ Value* Lowering::cast(Value* x, DType to) { return x->dtype() == to ? x : b.cast
 Value* Lowering::reshape(Value* x, std::span<const Dim> wanted) {
   const auto same = [](Dim p, Dim q) { return p == q; };
   if (x->ranked() && std::ranges::equal(x->type()->dims(), wanted, same)) return x;
+  if (const Node* n = x->def(); n != nullptr && n->is("reshape")) {
+    Value* before = n->input(0);
+    if (before->ranked() && std::ranges::equal(before->type()->dims(), wanted, same)) return before;
+  }
   if (wanted.empty()) {
     const bool known = x->ranked() && x->type()->is_static() && !context_.knows_more(*x);
     if (known) return b.squeeze(x, {.axes = iota(x->type()->rank())});
@@ -267,8 +240,26 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> wanted) {
   return b.reshape(x, this->sizes(known));
 }
 
+namespace {
+
+// What expand_dims made of, if it added exactly these axes; else null. A recurrent layer adds an axis that most models remove at once.
+Value* without_added(Value* x, std::span<const int64_t> axes) {
+  const Node* n = x->def();
+  if (n == nullptr || !n->is("expand_dims") || n->input(1) == nullptr || !n->input(1)->is_constant()) return nullptr;
+  const auto added = n->input(1)->constant()->to_ints();
+  const size_t rank = x->type()->rank();
+  if (!added || added->size() != axes.size()) return nullptr;
+  const auto is_gone = [&](int64_t a) {
+    return std::ranges::any_of(axes, [&](int64_t g) { return from_front(g, rank) == from_front(a, rank); });
+  };
+  return std::ranges::all_of(*added, is_gone) ? n->input(0) : nullptr;
+}
+
+}  // namespace
+
 Value* Lowering::squeeze(Value* x, std::span<const int64_t> axes) {
   if (axes.empty()) return x;
+  if (Value* before = without_added(x, axes)) return before;
   std::vector<bool> gone(x->type()->rank());
   bool known = !context_.knows_more(*x);
   for (int64_t a : axes) {
@@ -287,8 +278,25 @@ Value* Lowering::unsqueeze(Value* x, std::span<const int64_t> axes) {
   return axes.empty() ? x : b.expand_dims(x, {.axes = std::vector<int64_t>(axes.begin(), axes.end())});
 }
 
+namespace {
+
+// What a transpose made of, if this one undoes it; else null.
+Value* before_inverse(Value* x, std::span<const int64_t> perm) {
+  const Node* n = x->def();
+  if (n == nullptr || !n->is("transpose") || n->input(1) == nullptr || !n->input(1)->is_constant()) return nullptr;
+  const auto first = n->input(1)->constant()->to_ints();
+  if (!first || first->size() != perm.size()) return nullptr;
+  for (size_t i = 0; i < perm.size(); ++i) {
+    if (from_front((*first)[from_front(perm[i], perm.size())], perm.size()) != i) return nullptr;
+  }
+  return n->input(0);
+}
+
+}  // namespace
+
 Value* Lowering::transpose(Value* x, std::span<const int64_t> perm) {
   if (std::ranges::equal(perm, iota(perm.size()))) return x;
+  if (Value* before = before_inverse(x, perm)) return before;
   const std::vector<int64_t> order(perm.begin(), perm.end());
   if (x->is_constant() && can_transpose(*x->constant())) return b.constant(transposed(x->constant(), order));
   return b.transpose(x, {.perm = order});
@@ -338,6 +346,13 @@ Value* Lowering::select(Value* condition, Value* a, Value* other) {
   const auto same = [](Dim p, Dim q) { return p == q; };
   if (!found || !std::ranges::equal(*found, whole, same)) a = expand(a, whole);
   return b.select(condition, a, other);
+}
+
+Value* Lowering::wrapped(Value* x, DType to) {
+  if (!is_integer(to) || bit_width(to) >= 32) return x;
+  const int64_t range = int64_t{1} << bit_width(to);
+  if (is_unsigned(to)) return b.mod(x, range);
+  return b.sub(b.mod(b.add(x, range / 2), range), range / 2);
 }
 
 Value* Lowering::moved(std::string_view op, Value* x, const std::function<Value*(Value*)>& f) {

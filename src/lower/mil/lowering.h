@@ -72,13 +72,6 @@ class Lowering {
   std::string string_attr(std::string_view name, std::string_view otherwise) const { return node.attr_string(name, otherwise); }
   std::vector<int64_t> ints_attr(std::string_view name, size_t count, int64_t otherwise) const;
 
-  // --- precision
-  // What an ONNX node is lowered to stays in single precision: half precision would make it wrong, not just less exact. False if that
-  // was known, or if nothing becomes half precision. To be called before the node is lowered, or while it is.
-  bool keep_single(const Node& n);
-  // So do the ops that compute v: elementwise ones, those that move elements, and products of one place.
-  void keep_single_before(Value* v);
-
   // --- the target
   int version() const { return b.version(); }  // 8 is iOS 17
   // Whether the op may have that element type as its first data operand in this target.
@@ -100,6 +93,9 @@ class Lowering {
   Value* expand(Value* x, std::span<const Dim> dims);       // broadcasting rules of Expand
   Value* like(Value* x, double v);                          // a constant of x's element type, rank 0
   Value* select(Value* condition, Value* a, Value* other);  // with broadcasting among all three
+  // The number that integer type `to` of ONNX has with the lower bits of x, an i32: x itself from 32 bits on.
+  Value* wrapped(Value* x, DType to);
+  Value* wrapped(Value* x) { return wrapped(x, out_dtype()); }  // to the type of the node's result
   // f(x), in an element type that `op` takes: a bool goes through i32 (or f16) and back.
   Value* moved(std::string_view op, Value* x, const std::function<Value*(Value*)>& f);
 

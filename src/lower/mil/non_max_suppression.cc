@@ -46,8 +46,6 @@ Value* overlap(MilBuilder& b, const Corners& one, const Corners& all) {
 
 std::vector<Value*> lower_NonMaxSuppression(Lowering& ctx) {
   MilBuilder& b = ctx.b;
-  ctx.keep_single(ctx.node);          // areas of boxes soon exceed half precision
-  ctx.keep_single_before(ctx.in(0));  // models add thousands to boxes of another class
   Value* scores = ctx.in(1);
   const std::vector<Dim> dims(scores->type()->dims().begin(), scores->type()->dims().end());
   const auto known = ctx.has(2) ? ctx.number(2) : 0.0;

@@ -4,10 +4,28 @@
 #include <algorithm>
 
 #include "lower/mil/context.h"
+#include "lower/mil/indices.h"
 
 namespace sardonyx::to_mil {
 
 namespace {
+
+// With k computed, as min(100, n): everything in order, and the first k of it.
+std::vector<Value*> sorted(Lowering& ctx, Value* x, size_t axis, bool ascending, bool all) {
+  MilBuilder& b = ctx.b;
+  if (!ctx.takes("argsort", x->dtype())) ctx.unsupported(fmt::format("Core ML's argsort takes no {}", to_string(x->dtype())));
+  Value* places = b.argsort(x, {.ascending = ascending, .axis = as_int(axis)});
+  if (!all) {
+    const size_t rank = x->type()->rank();
+    Value* k = ctx.reshape(ctx.in(1), std::vector<Dim>{Dim::of(1)});
+    std::vector<Value*> to{b.i32s(std::vector<int64_t>(axis)), k, b.i32s(std::vector<int64_t>(rank - axis - 1))};
+    std::erase_if(to, [](Value* v) { return v->is_constant() && v->constant()->size() == 0; });
+    std::vector<bool> whole(rank, true);
+    whole[axis] = false;
+    places = b.slice_by_index(places, b.i32s(std::vector<int64_t>(rank)), ctx.join(to), {.end_mask = whole});
+  }
+  return {ctx.turned_if_u32(b.gather_along_axis(x, places, {.axis = as_int(axis)})), places};
+}
 
 // Whether k, which is computed, is the size of the axis.
 bool takes_all(Lowering& ctx, size_t axis) {
@@ -22,15 +40,10 @@ std::vector<Value*> lower_TopK(Lowering& ctx) {
   const size_t axis = from_front(ctx.int_attr("axis", -1), ctx.rank(0));
   Value* x = ctx.turned_if_u32(ctx.in(0));
   const bool ascending = ctx.int_attr("largest", 1) == 0;
-  if (!ctx.ints(1, "k") && takes_all(ctx, axis)) {
-    MilBuilder& b = ctx.b;
-    if (!ctx.takes("argsort", x->dtype())) ctx.unsupported(fmt::format("Core ML's argsort takes no {}", to_string(x->dtype())));
-    Value* places = b.argsort(x, {.ascending = ascending, .axis = as_int(axis)});
-    return {ctx.turned_if_u32(b.gather_along_axis(x, places, {.axis = as_int(axis)})), places};
-  }
-  const auto k = ctx.need_ints(1, "k", "the number of elements");
+  const auto k = ctx.ints(1, "k");
+  if (!k) return sorted(ctx, x, axis, ascending, takes_all(ctx, axis));
   if (!ctx.takes("topk", x->dtype())) ctx.unsupported(fmt::format("Core ML's topk takes no {}", to_string(x->dtype())));
-  Node& n = ctx.b.topk(x, 2, {.ascending = ascending, .axis = as_int(axis), .k = k.at(0)});
+  Node& n = ctx.b.topk(x, 2, {.ascending = ascending, .axis = as_int(axis), .k = k->at(0)});
   return {ctx.turned_if_u32(n.result(0)), n.result(1)};
 }
 
@@ -41,6 +54,11 @@ std::vector<Value*> lower_OneHot(Lowering& ctx) {
   if (!depth) ctx.unsupported("the number of places is computed, and Core ML wants a constant");
   const size_t rank = ctx.rank(0);
   const size_t axis = from_front(ctx.int_attr("axis", -1), rank + 1);
+  if (const TensorPtr values = ctx.constant(2); values != nullptr && ctx.out_dtype() != DType::kBool && is_from_pytorch(ctx)) {
+    const DType d = stored(ctx.out_dtype());
+    const TensorPtr off = Tensor::full(d, {}, values->as_double(0)), on = Tensor::full(d, {}, values->as_double(1));
+    return {b.one_hot(ctx.cast(ctx.in(0), DType::kI32), *depth, {.axis = as_int(axis), .off_value = off, .on_value = on})};
+  }
   Value* places = b.expand_dims(ctx.cast(ctx.in(0), DType::kI32), {.axes = {as_int(axis)}});
   std::vector<int64_t> shape(rank + 1 - axis, 1);
   shape[0] = *depth;
@@ -172,7 +190,7 @@ std::vector<Value*> lower_Shrink(Lowering& ctx) {
   Value* below = b.less(x, b.mul(edge, ctx.like(x, -1)));
   Value* above = b.greater(x, edge);
   Value* high = ctx.select(above, b.sub(x, bias), ctx.like(x, 0));
-  return {b.select(below, b.add(x, bias), high)};
+  return {ctx.wrapped(b.select(below, b.add(x, bias), high))};
 }
 
 std::vector<Value*> lower_NonZero(Lowering& ctx) {

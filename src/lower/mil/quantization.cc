@@ -136,7 +136,6 @@ Value* dequantized(Lowering& ctx, QuantizedOperand operand, DType to, int64_t ax
     if (!q.blocks && ctx.constant(q.scale) != nullptr && has_constant_zero(ctx, q))
       return b.constant(computed(ctx, known, q, to));
   }
-  if (!is_byte(ctx.in_dtype(x))) ctx.keep_single(ctx.node);
   const TensorPtr scale = ctx.in(q.scale)->constant();
   if (same && !q.blocks && is_byte(ctx.in_dtype(x)) && ctx.version() >= kIos17 && scale != nullptr &&
       has_constant_zero(ctx, q)) {
@@ -161,7 +160,6 @@ Value* quantized(Lowering& ctx, Value* y, size_t scale_at, size_t zero_at, int64
   const Quantized q = look(ctx, y->type(), scale_at, zero_at, axis);
   const DType to = ctx.out_dtype();
   if (!is_integer(to)) ctx.unsupported(fmt::format("quantization to {}", to_string(to)));
-  if (!is_byte(to)) ctx.keep_single(ctx.node);
   const TensorPtr scale = ctx.in(q.scale)->constant();
   const bool same = ctx.in(q.scale)->dtype() == y->dtype();
   if (same && !q.blocks && is_byte(to) && ctx.version() >= kIos17 && scale != nullptr && has_constant_zero(ctx, q)) {
@@ -284,23 +282,7 @@ Value* convolution(Lowering& ctx, Value* x, Value* w) {
 
 }  // namespace
 
-void keep_integers_single(Lowering& ctx) {
-  static constexpr std::string_view kKeep[] = {"Add", "Cast", "Neg", "Reshape", "Squeeze", "Sub", "Unsqueeze"};
-  static constexpr std::string_view kEnd[] = {"Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mul"};
-  const auto in = [](const auto& ops, const Node& n) { return std::ranges::any_of(ops, [&](auto op) { return n.is(op); }); };
-  std::vector<const Node*> behind{&ctx.node};
-  while (!behind.empty()) {
-    const Node& n = *behind.back();
-    behind.pop_back();
-    if (!ctx.keep_single(n) || in(kEnd, n)) continue;
-    for (const Use& u : n.result()->uses()) {
-      if (in(kKeep, *u.owner) || in(kEnd, *u.owner)) behind.push_back(u.owner);
-    }
-  }
-}
-
 std::vector<Value*> lower_MatMulInteger(Lowering& ctx) {
-  keep_integers_single(ctx);
   const auto dims = ctx.in_dims(0);
   check_sum(ctx, dims.empty() ? Dim::of(1) : dims.back(), 1, 3, true);
   Value* x = centered(ctx, 0, 2, true);
@@ -309,7 +291,6 @@ std::vector<Value*> lower_MatMulInteger(Lowering& ctx) {
 
 // The kernel may have a zero point for each channel of the result.
 std::vector<Value*> lower_ConvInteger(Lowering& ctx) {
-  keep_integers_single(ctx);
   const auto dims = ctx.in_dims(1);
   check_sum(ctx, ctx.dims().product(dims.subspan(1)), 1, 3, false);
   Value* w = ctx.in(1);

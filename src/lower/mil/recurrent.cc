@@ -288,66 +288,81 @@ Value* activated(MilBuilder& b, const std::string& name, Value* x) {
   return name == "relu" ? b.relu(x) : name == "sigmoid" ? b.sigmoid(x) : b.tanh(x);
 }
 
-// A GRU whose reset gate applies to the state before the product, which Core ML's gru does not have, step by step.
+// One direction of a GRU, step by step. Returns all states and the last one.
 //
-//   h' = (1 - z) g(x Wh + (r h) Rh) + z h       z = f(x Wz + h Rz), r = f(x Wr + h Rr)
-std::vector<Value*> gru_by_steps(Lowering& ctx) {
-  Recurrent r(ctx, "gru", {0, 1, 2});
+//   z = f(x Wz + h Rz), r = f(x Wr + h Rr), h' = (1 - z) n + z h
+//   n = g(x Wn + (r h) Rn)                        linear_before_reset=0
+//   n = g(x Wn + r (h Rn + b))                    linear_before_reset=1, as in PyTorch
+std::vector<Value*> gru_by_steps(Lowering& ctx, Recurrent& r, size_t d, bool resets_after) {
   const int64_t n = r.hidden();
   const Dim length = r.x()->type()->dim(0);
-  std::vector<Value*> steps, states;
-  for (size_t d = 0; d < r.directions(); ++d) {
-    const Weights w = r.weights(d, false);
-    const std::string f = r.activation(d, 0, 2, "sigmoid"), g = r.activation(d, 1, 2, "tanh");
-    Value* x = r.sequence(d);
-    Counted loop;
-    loop.most =
-        length.is_int() ? ctx.b.i32(static_cast<int32_t>(length.value())) : ctx.b.squeeze(ctx.size_of(r.x(), 0), {.axes = {0}});
-    loop.vars.push_back(r.initial(5, d));
-    loop.stacked = 1;
-    loop.rows.push_back(loop.vars[0]->type());
-    loop.step = [&](MilBuilder& b, Value* i, std::span<Value* const> vars) -> std::vector<Value*> {
-      const auto rows = [&](const TensorPtr& t, int64_t first, int64_t last) { return part(*t, first * n, last * n); };
-      const auto linear = [&](Value* v, const TensorPtr& weight, const TensorPtr& bias) {
-        return bias != nullptr ? b.linear(v, {.bias = bias, .weight = weight}) : b.linear(v, {.weight = weight});
-      };
-      Value* h = vars[0];
-      Value* from_x = linear(b.gather(x, i, {.axis = 0}), w.input, w.bias);
-      const auto columns = [&](Value* v, int64_t first, int64_t last) {
-        return b.slice_by_index(v, {0, first * n}, {0, last * n}, {.begin_mask = {true, false}, .end_mask = {true, false}});
-      };
-      Value* gates_of_x = columns(from_x, 0, 2);
-      Value* gates = activated(b, f, b.add(gates_of_x, linear(h, rows(w.hidden, 0, 2), nullptr)));
-      Value* z = columns(gates, 0, 1);
-      Value* kept = b.mul(columns(gates, 1, 2), h);
-      Value* new_of_x = columns(from_x, 2, 3);
-      Value* fresh = activated(b, g, b.add(new_of_x, linear(kept, rows(w.hidden, 2, 3), nullptr)));
-      Value* difference = b.sub(h, fresh);
-      Value* next = b.add(fresh, b.mul(z, difference));
-      return {next, next};
-    };
-    const std::vector<Value*> found = run(ctx, loop);
-    states.push_back(found[0]);
-    steps.push_back(found[1]);
+  const Weights w = r.weights(d, resets_after);
+  const std::string f = r.activation(d, 0, 2, "sigmoid"), g = r.activation(d, 1, 2, "tanh");
+  const auto linear = [](MilBuilder& b, Value* v, const TensorPtr& weight, const TensorPtr& bias) {
+    return bias != nullptr ? b.linear(v, {.bias = bias, .weight = weight}) : b.linear(v, {.weight = weight});
+  };
+  const auto two = [&](MilBuilder& b, Value* v, int64_t first) -> Node& {
+    return b.split(v, 2, {.axis = 1, .split_sizes = {first, n}});
+  };
+  Value* from_x = linear(ctx.b, r.sequence(d), w.input, w.bias);  // of all steps at once
+  Counted loop;
+  loop.vars.push_back(r.initial(5, d));
+  loop.stacked = 1;
+  loop.rows.push_back(loop.vars[0]->type());
+  loop.step = [&](MilBuilder& b, Value* i, std::span<Value* const> vars) -> std::vector<Value*> {
+    Value* h = vars[0];
+    Node& of_x = two(b, b.gather(from_x, i, {.axis = 0}), 2 * n);
+    const auto gates = [&](Value* of_h) -> Node& { return two(b, activated(b, f, b.add(of_x.result(0), of_h)), n); };
+    Value *z = nullptr, *of_h = nullptr;
+    if (resets_after) {
+      Node& all = two(b, linear(b, h, w.hidden, w.hidden_bias), 2 * n);
+      Node& zr = gates(all.result(0));
+      z = zr.result(0);
+      of_h = b.mul(zr.result(1), all.result(1));
+    } else {
+      Node& zr = gates(linear(b, h, part(*w.hidden, 0, 2 * n), nullptr));
+      z = zr.result(0);
+      of_h = linear(b, b.mul(zr.result(1), h), part(*w.hidden, 2 * n, 3 * n), nullptr);
+    }
+    Value* fresh = activated(b, g, b.add(of_x.result(1), of_h));
+    Value* difference = b.sub(h, fresh);
+    Value* next = b.add(fresh, b.mul(z, difference));
+    return {next, next};
+  };
+  if (length.is(1)) {
+    Value* h = loop.step(ctx.b, ctx.b.i32(0), loop.vars)[0];
+    return {ctx.unsqueeze(h, std::vector<int64_t>{0}), h};
   }
-  return r.results(steps, {states});
+  loop.most =
+      length.is_int() ? ctx.b.i32(static_cast<int32_t>(length.value())) : ctx.b.squeeze(ctx.size_of(r.x(), 0), {.axes = {0}});
+  const std::vector<Value*> found = run(ctx, loop);
+  return {found[1], found[0]};
 }
 
 }  // namespace
 
+// Core ML's gru resets the state before the product. The `reset_after` of iOS 18 is not used: coremltools lists its own comparison
+// with PyTorch as failing. Nor is gru for more than one sequence at once, for which coremltools reports zeros.
 std::vector<Value*> lower_GRU(Lowering& ctx) {
   if (ctx.node.attr("clip") != nullptr) ctx.unsupported("gates that are clipped");
-  if (ctx.int_attr("linear_before_reset", 0) == 0) return gru_by_steps(ctx);
-  Recurrent r(ctx, "gru", {1, 2, 0});
+  const bool resets_after = ctx.int_attr("linear_before_reset", 0) != 0;
+  const bool one_sequence = ctx.in_dims(0)[ctx.int_attr("layout", 0) != 0 ? 0 : 1].is(1);
+  const bool has_op = one_sequence && !resets_after;
+  Recurrent r(ctx, "gru", has_op ? std::vector<size_t>{1, 2, 0} : std::vector<size_t>{0, 1, 2});
   std::vector<Value*> steps, states;
   for (size_t d = 0; d < r.directions(); ++d) {
-    const Weights w = r.weights(d, true);
+    if (!has_op) {
+      const std::vector<Value*> found = gru_by_steps(ctx, r, d, resets_after);
+      steps.push_back(found[0]);
+      states.push_back(found[1]);
+      continue;
+    }
+    const Weights w = r.weights(d, false);
     Value* x = r.sequence(d);
     Value* h = r.initial(5, d);
     mil_params::gru p{.activation = r.activation(d, 1, 2, "tanh"),
-                      .bias = w.hidden_bias,
+                      .bias = w.bias,
                       .direction = "forward",
-                      .input_bias = w.bias,
                       .output_sequence = true,
                       .recurrent_activation = r.activation(d, 0, 2, "sigmoid"),
                       .weight_hh = w.hidden,

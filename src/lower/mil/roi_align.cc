@@ -99,10 +99,6 @@ class Boxes {
 
 }  // namespace
 
-std::vector<Value*> lower_RoiAlign(Lowering& ctx) {
-  ctx.keep_single(ctx.node);  // coordinates in half precision are whole pixels from 1024 on
-  ctx.keep_single_before(ctx.in(1));
-  return {Boxes(ctx).result()};
-}
+std::vector<Value*> lower_RoiAlign(Lowering& ctx) { return {Boxes(ctx).result()}; }
 
 }  // namespace sardonyx::to_mil

@@ -1,5 +1,7 @@
 // GridSample, AffineGrid: images read at computed places.
 //
+// Core ML has an op for images of two axes that are read at a pixel or between four. For others:
+//
 // Along each axis, a place reads one, two or four elements with a weight each. The elements of all axes together are gathered from
 // the flattened image, once for each combination.
 #include <fmt/format.h>
@@ -82,6 +84,7 @@ class Sampler {
   }
 
   Value* clamped(Value* x, int64_t n) {
+    if (n == 1) return b_.minimum(b_.maximum(x, 0.0), 0.0);  // clip wants bounds that differ
     return b_.clip(x, {.alpha = b_.scalar(DType::kF32, 0), .beta = b_.scalar(DType::kF32, static_cast<double>(n - 1))});
   }
 
@@ -99,7 +102,7 @@ class Sampler {
     Value* x = ctx_.cast(v, DType::kF32);
     x = b_.add(b_.mul(x, (align_ ? size - 1 : size) / 2), (size - 1) / 2);
     if (mode_ == "nearest") x = b_.round(x);
-    if (padding_ == "border") {
+    if (padding_ == "border" && mode_ != "cubic") {  // whose four elements are each looked up at the border
       Value* below = b_.less(x, low());
       Value* outside = b_.logical_or(below, b_.greater(x, high(n)));
       x = b_.select(outside, clamped(x, n), x);
@@ -142,9 +145,29 @@ class Sampler {
 
 }  // namespace
 
+namespace {
+
+// Core ML's own op reads images of two axes at the nearest pixel, or between four. What mirrors a place about the edges of the outer
+// pixels mirrors the pixels so; with align_corners, about their centers.
+Value* resampled(Lowering& ctx) {
+  const std::string mode = ctx.string_attr("mode", "linear"), padding = ctx.string_attr("padding_mode", "zeros");
+  const bool nearest = mode == "nearest", align = ctx.int_attr("align_corners", 0) != 0;
+  Value* x = ctx.in(0);
+  if (ctx.rank(0) != 4 || !(nearest || mode == "linear" || mode == "bilinear") || !ctx.takes("resample", x->dtype()))
+    return nullptr;
+  const char* outside = padding == "zeros" ? "constant" : padding == "border" ? "border" : align ? "reflection" : "symmetric";
+  return ctx.b.resample(x, ctx.cast(ctx.in(1), DType::kF32),
+                        {.align_corners = align,
+                         .coordinates_mode = "normalized_minus_one_to_one",
+                         .padding_mode = outside,
+                         .padding_value = ctx.like(x, 0),
+                         .sampling_mode = nearest ? "nearest" : "bilinear"});
+}
+
+}  // namespace
+
 std::vector<Value*> lower_GridSample(Lowering& ctx) {
-  ctx.keep_single(ctx.node);  // half precision counts 2048 pixels
-  ctx.keep_single_before(ctx.in(1));
+  if (Value* y = resampled(ctx)) return {y};
   return {Sampler(ctx).result()};
 }
 

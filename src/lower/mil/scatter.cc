@@ -59,6 +59,9 @@ Value* scattered(Lowering& ctx, std::string_view op, const std::function<Value*(
   return scattered_with(ctx, op, ctx.in(0), ctx.in(2), f);
 }
 
+// y, whose sums and products of narrow integers wrap.
+Value* reduced(Lowering& ctx, std::string_view mode, Value* y) { return mode == "add" || mode == "mul" ? ctx.wrapped(y) : y; }
+
 }  // namespace
 
 std::vector<Value*> lower_GatherND(Lowering& ctx) {
@@ -73,17 +76,28 @@ std::vector<Value*> lower_GatherND(Lowering& ctx) {
 std::vector<Value*> lower_ScatterND(Lowering& ctx) {
   const std::string mode = mode_of(ctx);
   Value* at = tuples(ctx, 1, ctx.in(0), 0);
-  return {scattered(ctx, "scatter_nd",
-                    [&](Value* data, Value* updates) { return ctx.b.scatter_nd(data, at, updates, {.mode = mode}); })};
+  return {reduced(ctx, mode, scattered(ctx, "scatter_nd", [&](Value* data, Value* updates) {
+                    return ctx.b.scatter_nd(data, at, updates, {.mode = mode});
+                  }))};
 }
 
 std::vector<Value*> lower_ScatterElements(Lowering& ctx) {
   const std::string mode = mode_of(ctx);
   const size_t axis = from_front(ctx.int_attr("axis", 0), ctx.rank(0));
   Value* at = indices(ctx, 1, ctx.in(0), axis);
-  return {scattered(ctx, "scatter_along_axis", [&](Value* data, Value* updates) {
-    return ctx.b.scatter_along_axis(data, at, updates, {.axis = as_int(axis), .mode = mode});
-  })};
+  const std::vector<size_t> fewer = axes_with_fewer(ctx, axis);
+  const auto dims = ctx.in_dims(1);
+  return {reduced(ctx, mode, scattered(ctx, "scatter_along_axis", [&](Value* data, Value* updates) {
+                    std::vector<Value*> kept;  // the rows behind those that the indices reach
+                    for (size_t d : fewer) {
+                      kept.push_back(rows(ctx, data, d, dims[d], /*first=*/false));
+                      data = rows(ctx, data, d, dims[d], /*first=*/true);
+                    }
+                    Value* y = ctx.b.scatter_along_axis(data, at, updates, {.axis = as_int(axis), .mode = mode});
+                    for (size_t k = fewer.size(); k-- > 0;)
+                      y = ctx.b.concat({y, kept[k]}, {.axis = as_int(fewer[k]), .interleave = false});
+                    return y;
+                  }))};
 }
 
 // Keeps the rows along an axis whose condition is true.

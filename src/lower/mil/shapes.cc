@@ -18,6 +18,22 @@ Value* concat(Lowering& ctx, std::vector<Value*> xs, int64_t axis) {
   return through ? ctx.b.not_equal(y, ctx.like(y, 0)) : y;
 }
 
+// The values of one type to which each operand adds just this axis; empty unless all do.
+std::vector<Value*> stacked(Lowering& ctx, const std::vector<Value*>& xs, size_t axis) {
+  std::vector<Value*> found;
+  for (Value* x : xs) {
+    const Node* n = x->def();
+    if (n == nullptr || !n->is("expand_dims") || n->input(1) == nullptr || !n->input(1)->is_constant()) return {};
+    const auto added = n->input(1)->constant()->to_ints();
+    Value* before = n->input(0);
+    if (!added || added->size() != 1 || from_front((*added)[0], x->type()->rank()) != axis || before->type()->rank() == 0 ||
+        (!found.empty() && before->type() != found[0]->type()) || !ctx.takes("stack", before->dtype()))
+      return {};
+    found.push_back(before);
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<Value*> lower_Concat(Lowering& ctx) {
@@ -27,6 +43,7 @@ std::vector<Value*> lower_Concat(Lowering& ctx) {
     if (!x->ranked() || !x->type()->dim(axis).is(0)) xs.push_back(x);  // skips empty operands
   }
   if (xs.empty()) xs.push_back(ctx.in(0));
+  if (const auto pieces = stacked(ctx, xs, axis); pieces.size() > 1) return {ctx.b.stack(pieces, {.axis = as_int(axis)})};
   return {concat(ctx, xs, as_int(axis))};
 }
 

@@ -1,32 +1,37 @@
 //   x: f32 ── op ── y: f32    =>    x ── cast<fp16> ── op ── cast<fp32> ── y
 //
 // Each op that supports half precision computes in it; cast_optimization then drops the casts between
-// neighbours. An op stays in single precision if one of its constants does not fit (above 65504, below 1e38),
-// if it is a loop, a condition or works on lists or states, if options say so, or if it has the attribute
-// keep_fp32. From iOS 17 on, slopes of activations and epsilons keep single precision, as their ops allow.
-// Small constants that would round to zero become the least number of their sign; masks (finite constants
-// from 1e38 on) become 65504 or -65504. Values masked by constants above 65504 are clipped to that range
-// before softmax and its steps: a fully masked row could be -inf and give NaN otherwise. Options:
-// skip_ops_by_type and skip_ops, which is a list of names, or "auto": those that overflow or underflow to
-// zero according to half_ranges.h. Relaxed: half precision has 11 binary digits. After coremltools' pass of
-// this name.
+// neighbours. An op stays in single precision if one of its constants does not fit (above 65504, below
+// 1e38), if it is a loop, a condition or works on lists or states, if options say so, or if it has the
+// attribute keep_fp32, with which coremltools' programs carry what an op_selector chose. So do ops that
+// half precision would make wrong, not just less exact (precision/single_ops.h), unless protect=false. From
+// iOS 17 on, slopes of activations and epsilons keep single precision, as their ops allow. Small constants
+// that would round to zero become the least number of their sign; masks (finite constants from 1e30 on,
+// 1e38 with protect=false) become 65504 or -65504. Values masked by constants above 65504 are clipped to
+// that range before softmax and its steps: a fully masked row could be -inf and give NaN otherwise.
+// Options: skip_ops_by_type and skip_ops, which is a list of names, or "auto": those that overflow or
+// underflow to zero according to half_ranges.h. Relaxed: half precision has 11 binary digits. After
+// coremltools' pass of this name, which protects nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include "passes/mil/casts.h"
-#include "passes/mil/half_masks.h"
-#include "passes/mil/half_ranges.h"
+#include "passes/mil/precision/half_masks.h"
+#include "passes/mil/precision/half_ranges.h"
+#include "passes/mil/precision/single_ops.h"
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
 namespace {
 
 constexpr int kIos17 = 8;
+constexpr double kFusedMask = 1e30;  // fuse_attention_masks writes it for the lowest number
 
 constexpr std::array<std::string_view, 12> kNever = {
     "cast",      "while_loop", "cond",        "make_list",  "list_gather",         "list_scatter",
@@ -100,6 +105,10 @@ std::string source_line(const Model& m, const Node& n) {
   return fmt::format(", at {}:{}", std::filesystem::path(p.sources[0].file).filename().string(), p.sources[0].line);
 }
 
+void tell(PassContext& context, const Node& n, std::string_view why) {
+  if (context.log.explains()) context.log.near_miss(n, fmt::format("half precision: {}{}", why, source_line(n.model(), n)));
+}
+
 // Ops that would overflow or underflow to zero, according to bounds, given ranges and runs.
 std::set<const Node*> unfit(Graph& top, PassContext& context) {
   HalfRanges ranges(top, context);
@@ -115,8 +124,7 @@ std::set<const Node*> unfit(Graph& top, PassContext& context) {
       const HalfVerdict v = ranges.judge(n).verdict;
       if (v != HalfVerdict::kOverflows && v != HalfVerdict::kVanishes) continue;
       found.insert(&n);
-      if (context.log.explains())
-        context.log.near_miss(n, fmt::format("half precision: it {}{}", to_string(v), source_line(top.model(), n)));
+      tell(context, n, fmt::format("it {}", to_string(v)));
     }
   }
   return found;
@@ -127,27 +135,37 @@ size_t to_half(Graph& top, PassContext& context) {
   auto names = split_names(context.options().text("skip_ops", {}));
   std::set<const Node*> kept;
   if (names.erase("auto") > 0) kept = unfit(top, context);
+  std::optional<SingleOps> single;
   const bool mixed = Rewriter(top, context).version() >= kIos17;
-  HalfFits halves;
+  const bool protects = context.options().flag("protect", true);
+  HalfFits halves(protects ? kFusedMask : kAsGoodAsInfinite);
   const auto fits = [&](const Value* v) { return v == nullptr || !v->is_constant() || !halves.of(v->constant()).overflows; };
   const std::set<const Node*> masked = masked_sums(top, halves);
+  const auto changes = [&](const Node& n) {
+    const std::string_view op = n.op().name;
+    if (std::ranges::find(kNever, op) != kNever.end() || types.contains(op) || names.contains(name_of(n)) ||
+        kept.contains(&n) || (single && single->contains(n)))
+      return false;
+    if (const Attr* keep = n.attr("keep_fp32"); keep != nullptr && keep->get<bool>() && *keep->get<bool>()) return false;
+    return std::ranges::all_of(n.operands(), [&](const Use& u) { return fits(u.value); });
+  };
+  if (protects) {
+    single.emplace(top, context);
+    // Ranges from real inputs tell more than random ones.
+    if (context.options().text("ranges", {}).empty() && context.options().number("calibration_runs", 1) > 0)
+      single->probe(changes);
+    for (const SingleOps::Reason& r : single->reasons()) {
+      if (!kept.contains(r.node)) tell(context, *r.node, r.why);
+    }
+  }
   return insert_casts(top, context,
                       {.from = DType::kF32,
-                       .changes =
-                           [&](Node& n) {
-                             const std::string_view op = n.op().name;
-                             if (std::ranges::find(kNever, op) != kNever.end() || types.contains(op) ||
-                                 names.contains(name_of(n)) || kept.contains(&n))
-                               return false;
-                             if (const Attr* keep = n.attr("keep_fp32");
-                                 keep != nullptr && keep->get<bool>() && *keep->get<bool>())
-                               return false;
-                             return std::ranges::all_of(n.operands(), [&](const Use& u) { return fits(u.value); });
-                           },
+                       .changes = changes,
                        .target =
                            [&](Node& n, size_t i) {
                              const Slot* slot = slot_of(n.op(), i, n.num_inputs());
-                             const bool stays = !takes(n, i, DType::kF16) || (mixed && keeps_precision(n, slot->name));
+                             const bool stays = !takes(n, i, DType::kF16) || (mixed && keeps_precision(n, slot->name)) ||
+                                                (single && single->contains(n, i));
                              return stays ? DType::kUndefined : DType::kF16;
                            },
                        .prepare = [&](Rewriter& b, Value& v, DType) { return fitted(b, v, halves); },
@@ -167,6 +185,7 @@ Pass add_fp16_cast() {
                         })
       .option("skip_ops_by_type", "types of ops that stay in single precision: mul,softmax")
       .option("skip_ops", "names of ops that stay in single precision, or auto: those that would overflow or underflow")
+      .option("protect", "false: also ops that half precision makes wrong, such as sines of large angles, as in coremltools")
       .option("ranges", "for auto: observed ranges of values, one per line: lowest, highest, name")
       .option("calibration_runs", "for auto: number of runs on random inputs (2, or 0 if ranges are given)");
 }

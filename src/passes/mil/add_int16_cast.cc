@@ -2,11 +2,11 @@
 //
 // gather, gather_along_axis, gather_nd, squeeze and topk on 16-bit integers, where the op set has them (from
 // iOS 17 on), or the ops that prefer_int16_ops names. Constants that fit become uint16, or int16 if they are
-// negative; others stay, and so do computed indices into more than 32767 elements. Computed values are
-// assumed to fit, as in coremltools' pass of this name, and become int16 (or target_dtype), or uint16 again
-// if they were cast from that. With assume_small=false, only computed places do, along axes that are known to
-// be short enough: numbers that are selected, such as tokens, stay. An op with the attribute keep_int32 stays
-// as it is. Relaxed: equal if all numbers fit.
+// negative; others stay. Computed places along axes that are known to be short enough become int16 (or
+// target_dtype), or uint16 again if they were cast from that; numbers that are selected, such as tokens, stay.
+// With protect=false, all computed values are assumed to fit, as in coremltools' pass of this name, but for
+// indices into more than 32767 elements. An op with the attribute keep_int32, with which coremltools' programs
+// carry what an op_selector chose, stays as it is. Relaxed: equal if all numbers fit.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ size_t to_16_bits(Graph& top, PassContext& context) {
     const Attr* keep = n.attr("keep_int32");
     return keep != nullptr && keep->get<bool>() && *keep->get<bool>();
   };
-  const bool assume_small = context.options().flag("assume_small", true);
+  const bool assume_small = !context.options().flag("protect", true);
   // topk tells its places in 16 bits, too.
   const auto tells_too_far = [&](Node& n) {
     return !assume_small && n.is("topk") && is_long(n, context, std::numeric_limits<uint16_t>::max(), true);
@@ -113,7 +113,7 @@ Pass add_int16_cast() {
                           return changed > 0;
                         })
       .option("target_dtype", "type of computed values: int16 (the default) or uint16")
-      .option("assume_small", "false: computed numbers are not taken for small, only places along axes known to be short")
+      .option("protect", "false: computed numbers are taken for small, as in coremltools")
       .option("prefer_int16_ops",
               "ops to change: gather,gather_along_axis,gather_nd,squeeze,topk by default; an empty list means none");
 }

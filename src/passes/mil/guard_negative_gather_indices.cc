@@ -15,6 +15,7 @@ constexpr int kIos17 = 8;
 
 bool is_guarded(const Value& indices) {
   const Node* choice = indices.def();
+  while (choice != nullptr && choice->is("cast")) choice = choice->input(0)->def();  // to 16 bits
   if (choice == nullptr || !choice->is("select")) return false;
   const Node *test = choice->input(0)->def(), *sum = choice->input(2)->def();
   return test != nullptr && test->is("greater_equal") && test->input(0) == choice->input(1) && sum != nullptr &&

@@ -1,4 +1,4 @@
-#include "passes/mil/half_masks.h"
+#include "passes/mil/precision/half_masks.h"
 
 #include <algorithm>
 #include <array>
@@ -67,13 +67,13 @@ float clamped(float v) {
   return std::isfinite(v) ? std::clamp(v, -kLargest, kLargest) : v;
 }
 
-HalfFit fit_of(const Tensor& t) {
+HalfFit fit_of(const Tensor& t, float mask) {
   HalfFit fit;
   if (t.dtype() != DType::kF32 || t.is_promise() || t.size() == 0 || all_fit(t)) return fit;
   each_float(t, [&](float v) {
     const float a = std::abs(v);
-    fit.overflows |= a > static_cast<float>(kLargestHalf) && a < static_cast<float>(kAsGoodAsInfinite);
-    fit.saturates |= a >= static_cast<float>(kAsGoodAsInfinite) && std::isfinite(a);
+    fit.overflows |= a > static_cast<float>(kLargestHalf) && a < mask;
+    fit.saturates |= a >= mask && std::isfinite(a);
   });
   return fit;
 }
@@ -114,7 +114,7 @@ HalfFit HalfFits::of(const TensorPtr& t) {
   // The order of elements does not matter.
   if (const TensorView* view = view_of(t); view != nullptr && view->storage->size() == t->size()) return of(view->storage);
   const auto [at, is_new] = known_.try_emplace(t);
-  if (is_new) at->second = fit_of(*t);
+  if (is_new) at->second = fit_of(*t, mask_);
   return at->second;
 }
 

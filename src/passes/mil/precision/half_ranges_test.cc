@@ -1,6 +1,6 @@
 // Bounds of values, and the findings on half precision that follow from bounds and runs.
 // add_fp16_cast_bounds.sx tests the pass.
-#include "passes/mil/half_ranges.h"
+#include "passes/mil/precision/half_ranges.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -160,7 +160,7 @@ const Row kRows[] = {
     {"y = gather_nd(a, i32[1,2]{0,1})", "-3 5"},
     {"y = sliding_windows(a, axis=i32 2, size=i32 3)", "-3 5"},
     {"y = cast(a, dtype=str \"fp16\")", "-3 5"},
-    {"y = cast(a, dtype=str \"int32\")", "-inf inf"},
+    {"y = cast(a, dtype=str \"int32\")", "-3 5"},
     {"y = argsort(a, axis=i32 2)", "-inf inf"},
     {"y = reshape_like(a, begins=i32[1]{0}, ends=i32[1]{0}, end_masks=bool[1]{true}, ref_tensors=(p))", "-3 5"},
     // May add zeros or other numbers.
@@ -291,7 +291,7 @@ TEST(HalfRanges, ConstantsOfAnyStorage) {
   EXPECT_EQ(bounds(Tensor::defer(DType::kF32, {n}, whole)), "-5 7");
   EXPECT_EQ(computed, 2);  // for masks, and for bounds
   EXPECT_EQ(bounds(Tensor::promise(DType::kF32, {n}, 17)), "-inf inf");
-  EXPECT_EQ(bounds(Tensor::of<int32_t>(DType::kI32, {1}, std::vector<int32_t>{3})), "-inf inf");
+  EXPECT_EQ(bounds(Tensor::of<int32_t>(DType::kI32, {1}, std::vector<int32_t>{3})), "3 3");
   EXPECT_EQ(bounds(Tensor::of<float>(DType::kF32, {0}, {})), "0 0");
 
   Ranged linear("y = linear(a, weight=f32[2,5]{1...})");
@@ -327,7 +327,7 @@ std::string judged(std::string_view body) {
 TEST(HalfRanges, Verdicts) {
   EXPECT_EQ(judged("y = tanh(a)"), "safe: none, -inf inf");
   EXPECT_EQ(judged("y = tanh(u)"), "unknown: u, -inf inf");
-  EXPECT_EQ(judged("y = cast(ok, dtype=str \"fp32\")"), "unknown: y, -inf inf");
+  EXPECT_EQ(judged("y = cast(ok, dtype=str \"fp32\")"), "safe: none, -inf inf");
   EXPECT_EQ(judged("y = cast(ok, dtype=str \"int32\")"), "safe: none, -inf inf");
   EXPECT_EQ(judged("y = cast(cast(u, dtype=str \"fp16\"), dtype=str \"int32\")"), "safe: none, -inf inf");
   EXPECT_EQ(judged("y = mul(a, f32 13000)"), "safe: none, -inf inf");

@@ -21,9 +21,12 @@ struct HalfFit {
 // Which constants of single precision fit; all others do. Reads each constant once, however often it is asked about.
 class HalfFits {
  public:
+  // mask: finite elements of at least this magnitude stand for infinity.
+  explicit HalfFits(double mask = kAsGoodAsInfinite) : mask_(static_cast<float>(mask)) {}
   HalfFit of(const TensorPtr& t);
 
  private:
+  float mask_;
   std::unordered_map<TensorPtr, HalfFit> known_;
 };
 

@@ -1,4 +1,4 @@
-#include "passes/mil/half_ranges.h"
+#include "passes/mil/precision/half_ranges.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "eval/watch.h"
-#include "passes/mil/half_masks.h"
+#include "passes/mil/precision/half_masks.h"
 #include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
@@ -21,10 +21,26 @@ constexpr double kLogOfLeast = -104;             // of the least number in singl
 const double kVanishing = std::ldexp(1.0, -25);  // rounds to zero
 constexpr int64_t kRescued = 400;                // add_fp16_cast keeps smaller constants from vanishing
 
-Extent extent_of(const Tensor& t) {
-  if (!is_float(t.dtype()) || t.is_promise()) return {};
-  Extent e{kInf, -kInf};
+bool is_whole_type(DType d) { return is_integer(d) || d == DType::kBool; }
+
+// Bounds from an element type alone.
+Extent extent_of(DType d) {
+  switch (d) {
+    case DType::kBool: return {0, 1, true};
+    case DType::kU8: return {0, 255, true};
+    case DType::kI8: return {-128, 127, true};
+    case DType::kU16: return {0, 65535, true};
+    case DType::kI16: return {-32768, 32767, true};
+    default: return {-kInf, kInf, is_whole_type(d)};
+  }
+}
+
+Extent extent_of(const Tensor& t, int64_t most_read) {
+  if (t.is_promise() || (!t.is_splat() && t.size() > most_read)) return extent_of(t.dtype());
+  if (!is_float(t.dtype()) && !is_whole_type(t.dtype())) return {};
+  Extent e{kInf, -kInf, true};
   const auto include = [&](double v) {
+    e.whole &= v == std::floor(v) && std::abs(v) < kAsGoodAsInfinite;
     if (!std::isfinite(v)) return;
     if (std::abs(v) >= kAsGoodAsInfinite) v = std::copysign(kLargestHalf, v);  // as add_fp16_cast does
     e.low = std::min(e.low, v);
@@ -49,8 +65,8 @@ Extent extent_of(const Tensor& t) {
 
 // The largest sum of absolute values over all axes but `kept`; over all axes if there is no such axis.
 // Infinite if v is not a constant.
-double widest_row(const Value& v, size_t kept) {
-  if (!v.is_constant() || v.constant()->is_promise()) return kInf;
+double widest_row(const Value& v, size_t kept, int64_t most_read) {
+  if (!v.is_constant() || v.constant()->is_promise() || v.constant()->size() > most_read) return kInf;
   const Tensor& t = *v.constant();
   int64_t inner = 1;
   for (size_t i = kept + 1; i < t.rank(); ++i) inner *= t.shape()[i];
@@ -160,6 +176,21 @@ void add_elementwise(BoundsOfOps& m) {
     if (!(low <= high)) return Extent();
     return Extent{std::clamp(at.in("x").low, low, high), std::clamp(at.in("x").high, low, high)};
   };
+  m["inverse"] = m["rsqrt"] = [](const At& at) {
+    const Extent x = at.in("x");
+    if (x.low < 0) return Extent();
+    const double epsilon = at.value("epsilon") != nullptr ? at.number("epsilon") : 0;
+    const auto of = [&](double v) { return at.n.is("rsqrt") ? 1 / std::sqrt(v + epsilon) : 1 / (v + epsilon); };
+    return Extent{of(x.high), of(x.low)};
+  };
+  m["pow"] = [](const At& at) {
+    const Extent x = at.in("x"), y = at.in("y");
+    if (y.low != y.high) return Extent();
+    const double low = std::pow(x.low, y.low), high = std::pow(x.high, y.low);
+    if (x.low >= 0) return Extent{std::min(low, high), std::max(low, high)};
+    if (y.low > 0 && std::fmod(y.low, 2) == 0) return Extent{0, std::pow(x.magnitude(), y.low)};
+    return y.low > 0 && y.low == std::floor(y.low) ? Extent{low, high} : Extent();
+  };
   m["gelu"] = [](const At& at) { return Extent{-0.2, std::max(0.0, at.in("x").high)}; };
   m["silu"] = [](const At& at) { return Extent{-0.3, std::max(0.0, at.in("x").high)}; };
   m["elu"] = [](const At& at) {
@@ -224,7 +255,6 @@ void add_moves(BoundsOfOps& m) {
                               "gather_along_axis",
                               "gather_nd",
                               "sliding_windows",
-                              "cast",
                               "topk",
                               "argsort",
                               "sort",
@@ -232,6 +262,10 @@ void add_moves(BoundsOfOps& m) {
                               "upsample_bilinear"}) {
     m[op] = [](const At& at) { return at.in("x"); };
   }
+  m["cast"] = [](const At& at) {
+    const Extent x = at.in("x"), narrow = extent_of(at.value("x")->dtype());
+    return Extent{std::max(x.low, narrow.low), std::min(x.high, narrow.high)};
+  };
   m["band_part"] = m["space_to_batch"] = m["avg_pool"] = [](const At& at) { return join(at.in("x"), {0, 0}); };
   m["concat"] = m["stack"] = all_operands;
   m["select"] = [](const At& at) { return join(at.in("a"), at.in("b")); };
@@ -239,6 +273,7 @@ void add_moves(BoundsOfOps& m) {
     const double fill = at.number("constant_val");
     return join(at.in("x"), {fill, fill});
   };
+  m["range_1d"] = [](const At& at) { return join(at.in("start"), at.in("end")); };
   m["fill"] = [](const At& at) { return at.in("value"); };
   m["one_hot"] = [](const At& at) {
     const double on = at.number("on_value"), off = at.number("off_value");
@@ -263,8 +298,12 @@ void add_sums(BoundsOfOps& m) {
 }
 
 void add_products_and_normalizations(BoundsOfOps& m) {
-  m["linear"] = [](const At& at) { return product_with(widest_row(*at.value("weight"), 0), at.in("x"), at.in("bias")); };
-  m["conv"] = [](const At& at) { return product_with(widest_row(*at.value("weight"), 0), at.in("x"), at.in("bias")); };
+  m["linear"] = [](const At& at) {
+    return product_with(widest_row(*at.value("weight"), 0, at.ranges.most_read()), at.in("x"), at.in("bias"));
+  };
+  m["conv"] = [](const At& at) {
+    return product_with(widest_row(*at.value("weight"), 0, at.ranges.most_read()), at.in("x"), at.in("bias"));
+  };
   m["matmul"] = [](const At& at) {
     for (bool right : {true, false}) {
       const Value* w = at.value(right ? "y" : "x");
@@ -273,7 +312,8 @@ void add_products_and_normalizations(BoundsOfOps& m) {
       const size_t rank = w->constant()->rank();
       // With batches, the sum has more terms than in the product: the bound is larger, never smaller. A
       // vector is summed as a whole.
-      return product_with(widest_row(*w, right != flipped ? rank - 1 : rank - 2), at.in(right ? "x" : "y"));
+      return product_with(widest_row(*w, right != flipped ? rank - 1 : rank - 2, at.ranges.most_read()),
+                          at.in(right ? "x" : "y"));
     }
     const Value& x = *at.value("x");
     if (!x.ranked()) return Extent();
@@ -335,7 +375,8 @@ std::string_view to_string(HalfVerdict v) {
   return "?";
 }
 
-HalfRanges::HalfRanges(Graph& function, PassContext& context) : function_(function), context_(context) {
+HalfRanges::HalfRanges(Graph& function, PassContext& context, int64_t most_read)
+    : function_(function), context_(context), most_read_(most_read) {
   HalfFits fits;
   masked_ = masked_values(function, fits);
   bound(function);
@@ -346,13 +387,78 @@ Extent HalfRanges::bounds(const Value& v) const {
   return at != bounds_.end() ? at->second : Extent();
 }
 
-void HalfRanges::bound(Graph& g) {
-  const auto constant = [&](const Value* v) {
-    if (v == nullptr || !v->is_constant()) return;
-    if (const auto [at, is_new] = bounds_.try_emplace(v); is_new) at->second = extent_of(*v->constant());
+void HalfRanges::bound_constant(const Value* v, int64_t most_read) {
+  if (v == nullptr || !v->is_constant()) return;
+  if (const auto [at, is_new] = bounds_.try_emplace(v); is_new || most_read > most_read_)
+    at->second = extent_of(*v->constant(), most_read);
+}
+
+// Whether the results are integers.
+bool HalfRanges::is_whole(Node& n) {
+  static constexpr std::string_view kRounds[] = {"floor", "ceil", "round", "floor_div", "sign"};
+  // Of integers, they make integers.
+  static constexpr std::string_view kKeep[] = {"abs",
+                                               "add",
+                                               "band_part",
+                                               "clip",
+                                               "concat",
+                                               "cumsum",
+                                               "depth_to_space",
+                                               "expand_dims",
+                                               "fill",
+                                               "gather",
+                                               "gather_along_axis",
+                                               "gather_nd",
+                                               "identity",
+                                               "max_pool",
+                                               "maximum",
+                                               "minimum",
+                                               "mod",
+                                               "one_hot",
+                                               "pad",
+                                               "range_1d",
+                                               "reduce_max",
+                                               "reduce_min",
+                                               "reduce_sum",
+                                               "relu",
+                                               "reshape",
+                                               "reverse",
+                                               "reverse_sequence",
+                                               "select",
+                                               "slice_by_index",
+                                               "slice_by_size",
+                                               "space_to_depth",
+                                               "split",
+                                               "squeeze",
+                                               "stack",
+                                               "sub",
+                                               "tile",
+                                               "topk",
+                                               "transpose"};
+  const auto in = [&](const auto& ops) { return std::ranges::find(ops, n.op().name) != std::end(ops); };
+  const auto all = [&] {
+    return std::ranges::all_of(n.operands(), [&](const Use& u) {
+      return u.value == nullptr || !is_float(u.value->dtype()) || bounds(*u.value).whole;
+    });
   };
+  if (n.is("cast")) return is_whole_type(n.input(0)->dtype()) || is_whole_type(n.result(0)->dtype()) || all();
+  if (in(kRounds)) return true;
+  if (n.is("mul")) {  // a sign
+    const Extent x = bounds(*n.input(0)), y = bounds(*n.input(1));
+    const auto is_sign = [](const Extent& e) { return e.low == e.high && std::abs(e.low) == 1; };
+    return (x.whole && is_sign(y)) || (y.whole && is_sign(x));
+  }
+  if (n.is("matmul") || n.is("linear") || n.is("conv")) {
+    if (!bounds(*n.input(0)).whole) return false;
+    for (size_t i = 1; i < n.num_inputs(); ++i) bound_constant(n.input(i), kAll);
+    return all();
+  }
+  return in(kKeep) && all();
+}
+
+void HalfRanges::bound(Graph& g) {
   for (Node& n : g.nodes()) {
-    for (const Use& u : n.operands()) constant(u.value);
+    for (const Use& u : n.operands()) bound_constant(u.value, most_read_);
     for (const Body& b : n.bodies()) bound(*b.graph);
     if (n.is("cond")) {
       for (size_t i = 0; i < n.num_results(); ++i) {
@@ -361,15 +467,18 @@ void HalfRanges::bound(Graph& g) {
         bounds_[n.result(i)] = e;
       }
     }
+    if (!n.op().known || n.unchecked()) continue;
     const auto rule = bounds_of_ops().find(n.op().name);
-    if (rule == bounds_of_ops().end() || !n.op().known || n.unchecked()) continue;
-    const Extent e = rule->second(At{n, context_, *this});
-    if (std::isnan(e.low) || std::isnan(e.high)) continue;
+    Extent e;
+    if (rule != bounds_of_ops().end()) e = rule->second(At{n, context_, *this});
+    if (std::isnan(e.low) || std::isnan(e.high)) e = {};
+    e.whole = is_whole(n);
+    if (rule == bounds_of_ops().end() && !e.whole) continue;
     for (Value& v : n.results()) {
-      if (is_float(v.dtype())) bounds_[&v] = e;
+      if (is_float(v.dtype()) || n.is("cast")) bounds_[&v] = e;
     }
   }
-  for (const Port& p : g.outputs()) constant(p.use->value);
+  for (const Port& p : g.outputs()) bound_constant(p.use->value, most_read_);
 }
 
 void HalfRanges::tell(const std::map<std::string, Extent, std::less<>>& seen) {

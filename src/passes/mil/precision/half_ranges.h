@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "passes/mil/params.h"
@@ -21,6 +22,7 @@ namespace sardonyx::mil {
 struct Extent {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
+  bool whole = false;  // by bounds: all elements are integers
   bool known() const {
     return low > -std::numeric_limits<double>::infinity() && high < std::numeric_limits<double>::infinity();
   }
@@ -46,8 +48,10 @@ struct HalfFinding {
 
 class HalfRanges {
  public:
-  // Bounds of all values of the function and its blocks. Both must outlive this.
-  HalfRanges(Graph& function, PassContext& context);
+  static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+  // Bounds of all values of the function and its blocks. Both must outlive this. Constants with more elements than
+  // `most_read` are not read, and their bounds are unknown.
+  HalfRanges(Graph& function, PassContext& context, int64_t most_read = kAll);
 
   // Ranges seen elsewhere, by the values' names.
   void tell(const std::map<std::string, Extent, std::less<>>& seen);
@@ -60,16 +64,23 @@ class HalfRanges {
   HalfFinding judge(const Node& n) const;
 
   Extent bounds(const Value& v) const;
+  int64_t most_read() const { return most_read_; }
+  // Whether a constant beyond 65504 may have masked elements of v.
+  bool is_masked(const Value& v) const { return masked_.contains(&v); }
   const std::map<const Value*, Extent>& seen() const { return seen_; }
 
  private:
   void bound(Graph& g);
+  void bound_constant(const Value* v, int64_t most_read);
+  bool is_whole(Node& n);
   void see(const Value& v, const EvalValue& what);
 
   Graph& function_;
   PassContext& context_;
   std::unordered_set<const Value*> masked_;
-  std::map<const Value*, Extent> bounds_, seen_;
+  int64_t most_read_;
+  std::unordered_map<const Value*, Extent> bounds_;
+  std::map<const Value*, Extent> seen_;
 };
 
 using NamedExtents = std::map<std::string, Extent, std::less<>>;

@@ -1,5 +1,5 @@
 // Which constants half precision cannot represent. add_fp16_cast.sx tests what the pass makes of them.
-#include "passes/mil/half_masks.h"
+#include "passes/mil/precision/half_masks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,87 @@
+// What half precision may not do to the operands of Core ML's ops: the one table of it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace sardonyx::mil {
+
+enum class Precision : uint8_t {
+  kExact,         // to be computed in single precision, with all elementwise arithmetic before it
+  kExactInLoops,  // the same in a loop, where it decides what the next iterations do
+  kExactSum,      // the same, also through sums and small products before it: a logarithm of what vanishes is infinite
+  kBelow,         // as kLarge if it may exceed `limit`
+  kSquared,       // its square counts: as kLarge if it may exceed `limit`
+  kPower,         // as kSquared if it is a square, else as kLarge if the power may exceed 65504
+  kLarge,         // a small operand makes a result beyond 65504
+  kFactor,        // a constant that half precision has no more than a digit of
+};
+
+struct OperandPrecision {
+  std::string_view op, operand;
+  Precision precision;
+  double limit = 0;
+};
+
+// clang-format off
+inline constexpr OperandPrecision kPrecisions[] = {
+    // Angles: half precision knows 2049 radians to a third of a turn.
+    {"sin", "x", Precision::kExact},
+    {"cos", "x", Precision::kExact},
+    {"tan", "x", Precision::kExact},
+    // Inverse functions that are steep at 1 and -1.
+    {"acos", "x", Precision::kExact},
+    {"asin", "x", Precision::kExact},
+    {"atanh", "x", Precision::kExact},
+    // Remainders: what is left of large numbers.
+    {"mod", "x", Precision::kExact},
+    {"mod", "y", Precision::kExact},
+    {"floor_div", "x", Precision::kExact},
+    {"floor_div", "y", Precision::kExact},
+    // Places in images: from 1024 on, half precision knows whole pixels only.
+    {"affine", "transform_matrix", Precision::kExact},
+    {"crop_resize", "roi", Precision::kExact},
+    {"crop_resize", "boxes", Precision::kExact},
+    {"non_maximum_suppression", "boxes", Precision::kExact},
+    {"resample", "coordinates", Precision::kExact},
+    // What becomes an integer (only casts to integers).
+    {"cast", "x", Precision::kExact},
+    // Decisions of loops: how often they run, which box or beam they take, whether a solver accepts a step.
+    {"equal", "x", Precision::kExactInLoops},
+    {"equal", "y", Precision::kExactInLoops},
+    {"not_equal", "x", Precision::kExactInLoops},
+    {"not_equal", "y", Precision::kExactInLoops},
+    {"less", "x", Precision::kExactInLoops},
+    {"less", "y", Precision::kExactInLoops},
+    {"less_equal", "x", Precision::kExactInLoops},
+    {"less_equal", "y", Precision::kExactInLoops},
+    {"greater", "x", Precision::kExactInLoops},
+    {"greater", "y", Precision::kExactInLoops},
+    {"greater_equal", "x", Precision::kExactInLoops},
+    {"greater_equal", "y", Precision::kExactInLoops},
+    {"argsort", "x", Precision::kExactInLoops},
+    {"reduce_argmax", "x", Precision::kExactInLoops},
+    {"reduce_argmin", "x", Precision::kExactInLoops},
+    {"topk", "x", Precision::kExactInLoops},
+    // Functions whose results leave the range of half precision.
+    {"log", "x", Precision::kExactSum},
+    {"exp", "x", Precision::kBelow, 11},
+    {"exp2", "x", Precision::kBelow, 15.9},
+    {"sinh", "x", Precision::kBelow, 11},
+    {"cosh", "x", Precision::kBelow, 11},
+    {"square", "x", Precision::kSquared, 255},
+    {"reduce_sum_square", "x", Precision::kSquared, 255},
+    {"reduce_l2_norm", "x", Precision::kSquared, 255},
+    {"pow", "x", Precision::kPower, 255},
+    {"reduce_prod", "x", Precision::kBelow, 1},
+    {"inverse", "x", Precision::kLarge},
+    {"rsqrt", "x", Precision::kLarge},
+    // Factors below 2^-14, of which half precision has few digits: 1e-6 is 0.95e-6.
+    {"mul", "x", Precision::kFactor},
+    {"mul", "y", Precision::kFactor},
+    {"quantize", "scale", Precision::kFactor},
+    {"dequantize", "scale", Precision::kFactor},
+};
+// clang-format on
+
+}  // namespace sardonyx::mil

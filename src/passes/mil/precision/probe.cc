@@ -1,0 +1,168 @@
+#include "passes/mil/precision/probe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <unordered_map>
+
+#include "eval/watch.h"
+#include "ir/half.h"
+#include "passes/mil/precision/half_masks.h"
+#include "sardonyx/eval.h"
+
+namespace sardonyx::mil {
+namespace {
+
+constexpr double kMostWork = 1e7;  // multiplications, and numbers that are rounded
+constexpr int64_t kOpenSize = 3;
+constexpr double kTurns = 30;  // of a loop
+const double kVanishing = std::ldexp(1, -25);
+
+double size_of(const Value& v) {
+  if (!v.ranked()) return 1;
+  double size = 1;
+  for (Dim d : v.type()->dims()) size *= d.is_int() ? static_cast<double>(d.value()) : static_cast<double>(kOpenSize);
+  return size;
+}
+
+double work_of(const Graph& g) {
+  double all = 0;
+  for (const Node& n : g.nodes()) {
+    double one = 0;
+    for (const Value& v : n.results()) one += 10 * size_of(v);
+    const bool product = n.is("matmul") || n.is("linear") || n.is("conv") || n.is("conv_transpose");
+    if (product && n.input(1) != nullptr) {
+      const double rows = std::max(1.0, n.is("matmul") ? size_of(*n.result()) : size_of(*n.input(0)));
+      one += rows * std::max(1.0, size_of(*n.input(1))) / (n.is("matmul") && n.input(1)->ranked() ? 4 : 1);
+    }
+    for (const Body& b : n.bodies()) one += (n.is("while_loop") ? kTurns : 1) * work_of(*b.graph);
+    all += one;
+  }
+  return all;
+}
+
+std::vector<float> elements(const Array& a) {
+  std::vector<float> out(static_cast<size_t>(a.size()));
+  if (a.is_dense()) {
+    std::copy_n(a.as<float>(), out.size(), out.begin());
+  } else {
+    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(a.double_at(static_cast<int64_t>(i)));
+  }
+  return out;
+}
+
+// In half precision. `most`: what finite elements become at most.
+Array rounded(const Array& a, float most) {
+  std::vector<float> out = elements(a);
+  for (float& x : out) x = std::isfinite(x) ? std::clamp(x, -most, most) : x;
+  std::vector<std::byte> halves(2 * out.size());
+  const auto bytes = std::as_writable_bytes(std::span(out));
+  floats_to_halves(bytes.data(), halves.data(), out.size());
+  halves_to_floats(halves.data(), bytes.data(), out.size());
+  return Array::of(Tensor::of<float>(DType::kF32, a.shape(), out));
+}
+
+// The largest difference of two arrays by the largest element of the first; 0 if they cannot be compared.
+double difference(const Array& a, const Array& b) {
+  if (a.shape() != b.shape()) return 0;
+  double largest = 0, off = 0;
+  for (int64_t i = 0; i < a.size(); ++i) {
+    const double x = a.double_at(i), d = std::abs(x - b.double_at(i));
+    if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
+    if (std::isfinite(d)) off = std::max(off, d);
+  }
+  return largest > 0 ? off / largest : 0;
+}
+
+// Whether a small change of its operands makes a small change of its results.
+bool is_smooth(const Node& n) {
+  static constexpr std::string_view kSteps[] = {"cast",  "ceil",   "floor", "floor_div", "mod",
+                                                "round", "select", "sign",  "threshold"};
+  const bool steps = std::ranges::find(kSteps, n.op().name) != std::end(kSteps);
+  return n.op().known && !steps && (n.has(Trait::kElementwise) || n.op().name.starts_with("reduce_"));
+}
+
+}  // namespace
+
+Probe::Probe(Graph& function) : function_(function), inputs_(function.inputs().size()) {
+  if (work_of(function) > kMostWork) return;
+  try {
+    fill_inputs(function, inputs_, 0, kOpenSize);
+    single_ = run(nullptr);
+  } catch (const Error& e) {
+    if (e.code() == ErrorCode::kInternal) throw;
+    single_.clear();
+  }
+}
+
+Probe::Sight Probe::run(const HalfChoice* choice) const {
+  Sight all;
+  const EvalOptions options{.memory_cap = 1ull << 29, .max_steps = 50'000, .fast_products = true};
+  evaluate_watched(function_, inputs_, options, [&](const Value& v, EvalValue& what) {
+    Array* a = what.array();
+    if (a == nullptr || a->dtype() != DType::kF32) return;
+    // What a mask is in single precision is rounded where it is read.
+    const bool is_mask = choice != nullptr && choice->is_mask(v);
+    if (is_mask || (choice != nullptr && v.def() != nullptr && choice->is_half(*v.def())))
+      *a = rounded(*a, is_mask ? static_cast<float>(kLargestHalf) : std::numeric_limits<float>::infinity());
+    const auto [at, is_new] = all.try_emplace(&v);
+    Seen& s = at->second;
+    for (const float e : elements(*a)) {
+      const double x = std::abs(e);
+      s.finite &= std::isfinite(x);
+      if (std::isfinite(x)) s.largest = std::max(s.largest, x);
+    }
+    if (!is_new) return;
+    if (choice == nullptr) {
+      s.first = *a;
+    } else if (const auto before = single_.find(&v); before != single_.end() && !is_mask) {
+      s.off = difference(before->second.first, *a);
+    }
+  });
+  return all;
+}
+
+std::vector<ProbeFinding> Probe::find(const HalfChoice& choice) const {
+  constexpr double kWrong = 0.05, kRight = 0.02;
+  std::vector<ProbeFinding> found;
+  if (single_.empty()) return found;
+  Sight rounded;
+  try {
+    rounded = run(&choice);
+  } catch (const Error& e) {
+    if (e.code() == ErrorCode::kInternal) throw;
+    return found;
+  }
+  const Sight& half = rounded;
+  const auto is_broken = [&](const Value* v) {
+    const auto now = half.find(v), before = single_.find(v);
+    return now != half.end() && before != single_.end() && !now->second.finite && before->second.finite;
+  };
+  const auto off = [&](const Value* v) { return half.contains(v) ? half.at(v).off : 0.0; };
+  for (Graph* g : graphs_in(function_)) {
+    for (const Node& n : g->nodes()) {
+      if (!n.bodies().empty()) continue;
+      const bool broken = std::ranges::any_of(n.operands(), [&](const Use& u) { return is_broken(u.value); });
+      const bool wrong = std::ranges::any_of(n.operands(), [&](const Use& u) { return off(u.value) > kRight; });
+      for (const Value& v : n.results()) {
+        const auto seen = single_.find(&v);
+        if (seen == single_.end() || !seen->second.finite) continue;
+        const double most = seen->second.largest;
+        if (most > kLargestHalf && !choice.is_mask(v)) {
+          found.push_back({&v, "it exceeds 65504 on random inputs", true});
+        } else if (most > 0 && most <= kVanishing) {
+          found.push_back({&v, "it vanishes on random inputs", true});
+        }
+        if (is_broken(&v) && !broken) {
+          found.push_back({&v, "it becomes infinite or NaN on random inputs", false});
+        } else if (is_smooth(n) && off(&v) > kWrong && !wrong && !broken) {
+          found.push_back({&v, "it is wrong on random inputs", false});
+        }
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace sardonyx::mil

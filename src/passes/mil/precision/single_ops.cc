@@ -1,0 +1,397 @@
+#include "passes/mil/precision/single_ops.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <ranges>
+
+#include "passes/mil/precision/half_masks.h"
+#include "passes/mil/precision/probe.h"
+#include "passes/mil/weights.h"
+
+namespace sardonyx::mil {
+namespace {
+
+constexpr int64_t kRead = 1 << 16;          // elements of constants that are looked at
+constexpr double kCounts = 2048;            // half precision has all integers up to this one
+const double kDigits = std::ldexp(1, -14);  // numbers below have fewer than 11 binary digits
+
+template <class Ops>
+bool is_in(const Ops& ops, const Node& n) {
+  return n.op().known && n.op().domain.empty() && std::ranges::find(ops, n.op().name) != std::end(ops);
+}
+
+bool is_single(const Value* v) { return v != nullptr && v->dtype() == DType::kF32; }
+
+// Ops that move, choose or repeat elements.
+bool moves(const Node& n) {
+  static constexpr std::string_view kMove[] = {"concat",
+                                               "depth_to_space",
+                                               "expand_dims",
+                                               "fill",
+                                               "flatten2d",
+                                               "gather",
+                                               "gather_along_axis",
+                                               "gather_nd",
+                                               "identity",
+                                               "pad",
+                                               "reshape",
+                                               "reshape_like",
+                                               "reverse",
+                                               "reverse_sequence",
+                                               "scatter",
+                                               "scatter_along_axis",
+                                               "scatter_nd",
+                                               "select",
+                                               "slice_by_index",
+                                               "slice_by_size",
+                                               "slice_update",
+                                               "space_to_depth",
+                                               "split",
+                                               "squeeze",
+                                               "stack",
+                                               "tile",
+                                               "transpose"};
+  return is_in(kMove, n);
+}
+
+// A product of one place, as of positions and frequencies, is elementwise.
+bool is_outer_product(const Node& n) {
+  if (n.is("linear")) return n.input(1)->ranked() && n.input(1)->type()->rank() == 2 && n.input(1)->type()->dim(1).is(1);
+  const Value *x = n.is("matmul") ? n.input(0) : nullptr, *y = x != nullptr ? n.input(1) : nullptr;
+  if (y == nullptr || !x->ranked() || !y->ranked() || x->type()->rank() < 2 || y->type()->rank() < 2) return false;
+  return x->type()->dim(x->type()->rank() - 1).is(1) && y->type()->dim(y->type()->rank() - 2).is(1);
+}
+
+bool is_elementwise(const Node& n) {
+  static constexpr std::string_view kByChannel[] = {"batch_norm", "prelu", "softplus_parametric"};
+  return n.has(Trait::kElementwise) || moves(n) || is_in(kByChannel, n) || is_outer_product(n);
+}
+
+bool sums(const Node& n) { return n.op().known && (n.op().name.starts_with("reduce_") || n.is("cumsum")); }
+
+// A product with a few numbers, as with the coefficients of a solver.
+bool is_small_product(const Node& n) {
+  const auto is_small = [](const Value* v) {
+    if (v == nullptr || !v->ranked()) return false;
+    double size = 1;
+    for (Dim d : v->type()->dims()) size *= d.is_int() ? static_cast<double>(d.value()) : kCounts;
+    return size <= 64;
+  };
+  return (n.is("matmul") || n.is("linear")) && (is_small(n.input(0)) || is_small(n.input(1)));
+}
+
+bool rounds(const Node* n) { return n != nullptr && (n->is("floor") || n->is("ceil") || n->is("round")); }
+
+// Behind ops that move elements.
+const Value* source(const Value* v) {
+  while (v->def() != nullptr && moves(*v->def()) && !v->def()->is("select") && !v->def()->is("concat") &&
+         !v->def()->is("stack"))
+    v = v->def()->input(0);
+  return v;
+}
+
+// x - max(x), or x - max(x, y): never above zero, which bounds of the operands do not tell.
+bool is_below_its_maximum(const Value* v) {
+  const Node* n = source(v)->def();
+  if (n == nullptr || !n->is("sub")) return false;
+  const Value* x = source(n->input(0));
+  const Node* most = source(n->input(1))->def();
+  if (most == nullptr) return false;
+  if (most->is("reduce_max")) return source(most->input(0)) == x;
+  return most->is("maximum") && (source(most->input(0)) == x || source(most->input(1)) == x);
+}
+
+// The sum of exp(x - max(x)), which is at least 1.
+bool is_sum_of_softmax(const Value* v) {
+  const Node* n = source(v)->def();
+  if (n == nullptr || !n->is("reduce_sum")) return false;
+  const Node* exp = source(n->input(0))->def();
+  return exp != nullptr && exp->is("exp") && is_below_its_maximum(exp->input(0));
+}
+
+bool is_square(const Value* v) {
+  const Node* n = v->def();
+  return n != nullptr && (n->is("square") || (n->is("mul") && n->input(0) == n->input(1)));
+}
+
+// Whether squares are added up, as for a norm.
+bool is_summed(const Value& v) {
+  return std::ranges::any_of(v.uses(), [](const Use& u) {
+    const Node& n = *u.owner;
+    return sums(n) || (n.is("add") && is_square(n.input(0)) && is_square(n.input(1)));
+  });
+}
+
+bool fits(const Extent& e, double limit) { return e.low >= -limit && e.high <= limit; }
+
+std::vector<double> elements(const Value* v, int64_t most) {
+  if (v == nullptr || !v->is_constant() || v->constant()->is_promise() || !is_float(v->dtype())) return {};
+  const Tensor& t = *v->constant();
+  if (t.is_splat() && t.size() > 0) return {t.as_double(0)};
+  return t.size() <= most ? doubles(t) : std::vector<double>();
+}
+
+double half(double v) {
+  std::byte bytes[2];
+  encode_element(DType::kF16, bytes, 0, v);
+  return decode_element(DType::kF16, bytes, 0);
+}
+
+// Whether half precision has no more than about a digit of an element that is not zero.
+bool loses_digits(const Value* v) {
+  constexpr int64_t kMost = 400;  // as many as add_fp16_cast saves from zero
+  return std::ranges::any_of(elements(v, kMost), [](double e) {
+    return e != 0 && std::abs(e) < kDigits && std::abs(half(e) - e) > std::abs(e) / 512;
+  });
+}
+
+}  // namespace
+
+SingleOps::SingleOps(Graph& function, PassContext& context)
+    : function_(function), context_(context), ranges_(function, context, kRead) {
+  require(function, false);
+  drain();
+  find_open_masks();
+  spread(function);
+}
+
+bool SingleOps::contains(const Node& n, size_t operand) const {
+  if (!is_single(n.input(operand))) return false;
+  const Slot *slot = slot_of(n.op(), operand, n.num_inputs()), *first = slot_of(n.op(), 0, n.num_inputs());
+  return slot != nullptr && slot->type_var != first->type_var &&
+         std::ranges::any_of(kPrecisions, [&](const OperandPrecision& row) {
+           return row.precision == Precision::kExact && n.is(row.op) && slot->name == row.operand;
+         });
+}
+
+void SingleOps::keep(const Node& n, std::string_view why) {
+  kept_.insert(&n);
+  if (!why.empty()) reasons_.push_back({&n, why});
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Backward: what must be exact
+
+void SingleOps::require(Graph& g, bool in_loop) {
+  static const auto rows = [] {
+    std::unordered_multimap<std::string_view, const OperandPrecision*> found;
+    for (const OperandPrecision& row : kPrecisions) found.emplace(row.op, &row);
+    return found;
+  }();
+  for (Node& n : g.nodes()) {
+    for (const Body& b : n.bodies()) require(*b.graph, in_loop || n.is("while_loop"));
+    if (!n.op().known || !n.op().domain.empty()) continue;
+    const auto [first, last] = rows.equal_range(n.op().name);
+    for (auto row = first; row != last; ++row) {
+      for (size_t i = 0; i < n.num_inputs(); ++i) {
+        const Slot* slot = slot_of(n.op(), i, n.num_inputs());
+        if (slot != nullptr && slot->name == row->second->operand && is_single(n.input(i)))
+          require(n, i, *row->second, in_loop);
+      }
+    }
+    // What rounding takes away: x - floor(x).
+    if (n.is("sub") && is_single(n.input(0)) && (rounds(n.input(0)->def()) || rounds(n.input(1)->def()))) {
+      keep(n);
+      for (const Use& u : n.operands()) demand(u.value, Through::kElementwise);
+    }
+  }
+}
+
+void SingleOps::require(Node& n, size_t operand, const OperandPrecision& row, bool in_loop) {
+  const Value* v = n.input(operand);
+  switch (row.precision) {
+    case Precision::kExact:
+      if (n.is("cast") && !is_integer(n.result(0)->dtype())) return;
+      if (!contains(n, operand)) keep(n);
+      return demand(v, Through::kElementwise);
+    case Precision::kExactInLoops:
+      if (!in_loop) return;
+      keep(n);
+      return demand(v, Through::kSums);
+    case Precision::kExactSum:
+      if (ranges_.bounds(*v).low >= kDigits || is_sum_of_softmax(v)) return;
+      keep(n, "its operand may become zero");
+      return demand(v, Through::kSums);
+    case Precision::kFactor:
+      if (loses_digits(v)) keep(n);
+      return;
+    default: return;  // see leaves_range()
+  }
+}
+
+void SingleOps::demand(const Value* v, Through through) {
+  if (!is_single(v) || v->is_constant()) return;
+  Through& known = demanded_[v];
+  if (known >= through) return;
+  known = through;
+  left_.push_back(v);
+}
+
+void SingleOps::drain() {
+  while (!left_.empty()) {
+    const Value* v = left_.back();
+    left_.pop_back();
+    const Through through = demanded_[v];
+    const Node* def = v->def();
+    const Node* owner = def != nullptr && !def->bodies().empty() ? def
+                        : v->kind() == ValueKind::kInput         ? v->graph()->parent()
+                                                                 : nullptr;
+    if (owner != nullptr) {  // a variable of a loop, or what a condition chooses
+      if (owner->is("while_loop")) demand(owner->input(v->index()), through);
+      for (const Body& b : owner->bodies()) {
+        if (v->index() < b.graph->outputs().size()) demand(b.graph->output(v->index()), through);
+      }
+    }
+    if (def == nullptr || owner != nullptr) continue;
+    const bool sum = through == Through::kSums && (sums(*def) || def->is("softmax") || is_small_product(*def));
+    if (!sum && !is_elementwise(*def)) continue;
+    keep(*def);
+    for (const Use& u : def->operands()) demand(u.value, through);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Forward: what half precision rounds to another integer, or makes infinite
+
+// Values masked by constants beyond 65504 which somebody else than a softmax reads: there the constant is more than a mask.
+void SingleOps::find_open_masks() {
+  static constexpr std::string_view kAbsorb[] = {"softmax",       "scaled_dot_product_attention",
+                                                 "exp",           "exp2",
+                                                 "sigmoid",       "tanh",
+                                                 "relu6",         "reduce_argmax",
+                                                 "reduce_argmin", "equal",
+                                                 "not_equal",     "less",
+                                                 "less_equal",    "greater",
+                                                 "greater_equal"};
+  static constexpr std::string_view kCarry[] = {"add", "band_part", "maximum", "minimum",
+                                                "mul", "real_div",  "sub",     "reduce_max"};
+  std::vector<Value*> masked;
+  for (Graph* g : graphs_in(function_)) {
+    for (Node& n : g->nodes()) {
+      for (Value& v : n.results()) {
+        if (is_single(&v) && ranges_.is_masked(v)) masked.push_back(&v);
+      }
+    }
+  }
+  // Blocks come after the block of their op, and users after what they read.
+  for (Value* v : masked | std::views::reverse) {
+    const bool open = std::ranges::any_of(v->uses(), [&](const Use& u) {
+      const Node& n = *u.owner;
+      if (n.is_boundary() || !n.bodies().empty()) return true;
+      if (is_in(kAbsorb, n)) return false;
+      if (!moves(n) && !is_in(kCarry, n)) return true;
+      return std::ranges::any_of(n.results(), [&](const Value& r) { return open_masks_.contains(&r); });
+    });
+    if (open) open_masks_.insert(v);
+  }
+}
+
+// Integers that half precision may have rounded.
+bool SingleOps::is_rounded(const Value* v) const {
+  if (!is_single(v)) return false;
+  const Extent e = ranges_.bounds(*v);
+  if (!e.whole || fits(e, kCounts)) return false;
+  if (v->is_constant())
+    return v->constant()->size() > 1 && std::ranges::any_of(elements(v, kRead), [](double x) { return half(x) != x; });
+  return v->def() == nullptr || v->def()->is("cast") || kept_.contains(v->def());
+}
+
+// Why the op's result may exceed 65504 though its operands need not; empty if it does not.
+std::string_view SingleOps::leaves_range(Node& n) {
+  for (const OperandPrecision& row : kPrecisions) {
+    if (!n.is(row.op)) continue;
+    const Value* v = operand(n, context_, row.operand);
+    if (!is_single(v)) continue;
+    const Extent e = ranges_.bounds(*v);
+    if (row.precision == Precision::kBelow) {
+      const bool both = !n.is("exp") && !n.is("exp2");
+      if (e.high > row.limit || (both && e.low < -row.limit)) return is_below_its_maximum(v) ? "" : "it has no bound";
+    }
+    if (row.precision == Precision::kSquared && !fits(e, row.limit) && (sums(n) || is_summed(*n.result())))
+      return "sums of squares may exceed 65504";
+    if (row.precision == Precision::kPower) {
+      const auto power = context_.splat(operand(n, context_, "y"));
+      if (power && *power > 0 && *power <= 1) continue;
+      const bool square = power == 2;
+      if (square ? is_summed(*n.result()) && !fits(e, row.limit) : !fits(ranges_.bounds(*n.result()), kLargestHalf))
+        return square ? "sums of squares may exceed 65504" : "it has no bound";
+    }
+    if (row.precision == Precision::kLarge) {
+      const Extent y = ranges_.bounds(*n.result());
+      if (y.known() && !fits(y, kLargestHalf)) return "it may exceed 65504";
+    }
+  }
+  if (n.is("mul") && is_square(n.result()) && is_single(n.result()) && !fits(ranges_.bounds(*n.input(0)), 255) &&
+      is_summed(*n.result()))
+    return "sums of squares may exceed 65504";
+  for (const Value& v : n.results()) {
+    const Extent e = ranges_.bounds(v);
+    if (is_single(&v) && (e.low > kLargestHalf || e.high < -kLargestHalf)) return "it exceeds 65504";
+  }
+  const bool is_open = std::ranges::any_of(n.results(), [&](const Value& v) { return open_masks_.contains(&v); });
+  for (const Use& u : n.operands()) {
+    if (is_open && is_single(u.value) && u.value->is_constant() && !fits(ranges_.bounds(*u.value), kLargestHalf - 1))
+      return "a number beyond 65504 is more than a mask";
+  }
+  return {};
+}
+
+void SingleOps::spread(Graph& g) {
+  static constexpr std::string_view kGrow[] = {"abs",         "add",        "cumsum",     "maximum", "minimum", "reduce_max",
+                                               "reduce_mean", "reduce_min", "reduce_sum", "relu",    "square",  "sub"};
+  static constexpr std::string_view kOther[] = {"argsort", "band_part", "topk"};
+  for (Node& n : g.nodes()) {
+    for (const Body& b : n.bodies()) spread(*b.graph);
+    if (!n.op().known || !n.bodies().empty() || n.is("cast") || n.has(Trait::kConstant)) continue;
+    const bool light = is_elementwise(n) || sums(n) || is_in(kOther, n);
+    bool reads_large = false, reads_rounded = false, all_whole = true;
+    for (const Use& u : n.operands()) {
+      if (!is_single(u.value)) continue;
+      reads_large |= large_.contains(u.value);
+      reads_rounded |= is_rounded(u.value);
+      all_whole &= ranges_.bounds(*u.value).whole;
+    }
+    const bool makes_rounded = all_whole && !rounds(&n) && std::ranges::any_of(n.results(), [&](const Value& v) {
+                                 const Extent e = ranges_.bounds(v);
+                                 return is_single(&v) && e.whole && !fits(e, kCounts);
+                               });
+    const std::string_view why = light ? leaves_range(n) : std::string_view();
+    if (!why.empty() && !kept_.contains(&n)) keep(n, why);
+    const bool reads_outside = std::ranges::any_of(n.operands(), [&](const Use& u) { return outside_.contains(u.value); });
+    if (reads_outside || makes_rounded || (light && (reads_large || reads_rounded))) keep(n);
+    const bool scaled = n.is("mul") && (n.input(0)->is_constant() || n.input(1)->is_constant() || n.input(0) == n.input(1));
+    const bool grows = is_in(kGrow, n) || moves(n) || scaled;
+    if (!(reads_large && grows) && why.empty()) continue;
+    for (const Value& v : n.results()) {
+      if (is_single(&v) && !fits(ranges_.bounds(v), kLargestHalf)) large_.insert(&v);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Runs
+
+void SingleOps::probe(const std::function<bool(const Node&)>& is_half) {
+  const HalfChoice choice{is_half, [&](const Value& v) { return ranges_.is_masked(v) && !open_masks_.contains(&v); }};
+  constexpr int kRounds = 5;  // each shows the first ops that go wrong
+  const Probe runs(function_);
+  for (int round = 0; round < kRounds; ++round) {
+    bool any = false;
+    for (const ProbeFinding& f : runs.find(choice)) {
+      const Node& n = *f.value->def();
+      if (f.by_itself && !outside_.insert(f.value).second) continue;
+      if (!f.by_itself && demanded_.contains(f.value)) continue;
+      any = true;
+      if (!kept_.contains(&n) && !n.is("cast")) keep(n, f.why);
+      if (f.by_itself) continue;
+      demanded_[f.value] = Through::kSums;
+      for (const Use& u : n.operands()) demand(u.value, Through::kSums);
+    }
+    if (!any) return;
+    drain();
+    spread(function_);
+  }
+}
+
+}  // namespace sardonyx::mil
