@@ -10,7 +10,6 @@
 #include "driver/node_search.h"
 #include "output.h"
 #include "page.h"
-#include "sardonyx/infer.h"
 #include "sardonyx/io.h"
 #include "say.h"
 #include "terminal.h"
@@ -61,6 +60,16 @@ void show_nodes(const ModelMatch& m, size_t most) {
   if (shown > most) say("  ... {} more nodes differ (--lines shows more)\n", shown - most);
 }
 
+void show_renamed(const std::vector<std::pair<std::string, std::string>>& renamed) {
+  constexpr size_t kMost = 3;
+  if (renamed.empty()) return;
+  std::string names;
+  for (size_t i = 0; i < std::min(renamed.size(), kMost); ++i)
+    names += fmt::format("{}{} -> {}", i == 0 ? "" : ", ", renamed[i].first, renamed[i].second);
+  say("renamed: {} constant{}: {}{}\n", renamed.size(), renamed.size() == 1 ? "" : "s", names,
+      renamed.size() > kMost ? ", ..." : "");
+}
+
 ordered_json json_of(const ModelMatch& m) {
   const auto node = [](const Node& n) { return ordered_json{{"name", label_of(n)}, {"op", n.op().name}}; };
   const auto pair = [&](const Node& x, const Node& y) { return ordered_json{{"before", node(x)}, {"after", node(y)}}; };
@@ -76,7 +85,7 @@ ordered_json json_of(const ModelMatch& m) {
   return j;
 }
 
-ordered_json json_of(const DiffArgs& args, const ModelDiff& found, const ModelMatch& nodes) {
+ordered_json json_of(const DiffArgs& args, const ModelDiff& found) {
   const auto list = [](const std::vector<Change>& all) {
     ordered_json out = ordered_json::array();
     for (const Change& c : all) out.push_back({{"what", c.what}, {"before", c.before}, {"after", c.after}});
@@ -93,7 +102,8 @@ ordered_json json_of(const DiffArgs& args, const ModelDiff& found, const ModelMa
   j["ops"] = list(found.ops);
   j["tensor_bytes"] = {found.bytes_before, found.bytes_after};
   j["lines"] = text;
-  j["nodes"] = json_of(nodes);
+  j["nodes"] = json_of(found.nodes);
+  j["renamed_constants"] = found.renamed;
   if (!args.output.empty()) j["output"] = args.output;
   return j;
 }
@@ -104,14 +114,9 @@ int diff(const DiffArgs& args) {
   if (!args.output.empty()) require_page_name(args.output);
   const auto a = read_model(opened(args.before)), b = read_model(opened(args.after));
   const ModelDiff found = diff_models(*a, *b);
-  for (Model* m : {a.get(), b.get()}) {
-    ValueFacts facts;
-    infer_model(*m, facts, /*tolerant=*/true);
-  }
-  const ModelMatch nodes = match_models(*a, *b);
   if (!args.output.empty()) write_page(args.output, view::diff_page(*a, *b, args.before, args.after));
   if (args.json) {
-    print_one(json_of(args, found, nodes));
+    print_one(json_of(args, found));
     return found.same ? 0 : 1;
   }
   if (found.same) {
@@ -127,9 +132,10 @@ int diff(const DiffArgs& args) {
     for (const Change& c : found.ops)
       say("{:<{}}  {:>8}  {:>8}\n", c.what, width, or_none(c.before, "0"), or_none(c.after, "0"));
   }
+  show_renamed(found.renamed);
   if (found.bytes_before != found.bytes_after)
     say("tensors: {} -> {}\n", human_bytes(found.bytes_before), human_bytes(found.bytes_after));
-  show_nodes(nodes, args.lines);
+  show_nodes(found.nodes, args.lines);
   if (found.differing > 0) {
     say("\n--- {}\n+++ {}\n", args.before, args.after);
     show(found, args.lines);

@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "output.h"
 #include "sardonyx/error.h"
+#include "sardonyx/io.h"
 #include "support/nearest.h"
 
 namespace sardonyx::tools {
@@ -66,8 +67,11 @@ const OptionRow* option_named(const CommandRow& row, std::string_view name) {
   return nullptr;
 }
 
-// The indices of positional arguments; nullopt if there is an unknown option.
-std::optional<std::vector<size_t>> positions(const Arguments& arguments, size_t first, const CommandRow& row) {
+// What is wrong with an option that the command does not have.
+Error unknown_option(const CommandRow& row, const std::string& given);
+
+// The indices of positional arguments. Throws for an unknown option.
+std::vector<size_t> positions(const Arguments& arguments, size_t first, const CommandRow& row) {
   std::vector<size_t> found;
   for (size_t i = first; i < arguments.size(); ++i) {
     const std::string& a = arguments[i];
@@ -75,41 +79,78 @@ std::optional<std::vector<size_t>> positions(const Arguments& arguments, size_t 
       found.push_back(i);
       continue;
     }
+    if (a == "--") break;
     const std::string_view name = std::string_view(a).substr(0, a.starts_with("--") ? a.find('=') : 2);
     const bool silent =
         std::ranges::any_of(kTakenSilently, [&](std::string_view n) { return name.starts_with("--") && name.substr(2) == n; });
     const OptionRow* o = option_named(row, name);
-    if (o == nullptr && !silent) return std::nullopt;
+    if (o == nullptr && !silent) throw unknown_option(row, a);
     const bool takes = silent || !o->value.empty() || !o->choices.empty();
     if (takes && name.size() == a.size()) ++i;
   }
   return found;
 }
 
-// Accepts `optimize in.onnx out.onnx`, the syntax of other tools.
+// Whether two files are models with the same names of inputs and results: one may be made from the other.
+bool are_alike(const std::filesystem::path& a, const std::filesystem::path& b) {
+  const auto names = [](const std::filesystem::path& path) {
+    const auto model = read_model(path.string(), {});
+    std::vector<std::string> all;
+    for (const Port& p : model->graph().inputs()) all.emplace_back(p.name.view());
+    for (const Port& p : model->graph().outputs()) all.emplace_back(p.name.view());
+    return all;
+  };
+  try {
+    return names(a) == names(b);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Accepts `optimize in.onnx out.onnx`, the syntax of other tools. As in these, a second run replaces the result of the first.
 void give_output(Arguments& arguments, size_t first, const CommandRow& row) {
   for (size_t i = first; i < arguments.size(); ++i) {
     if (arguments[i].starts_with("-o") || arguments[i].starts_with("--output=") || arguments[i] == "--output") return;
     if (arguments[i] == "-h" || arguments[i] == "--help") return;
   }
-  const auto at = positions(arguments, first, row);
-  if (!at || at->empty()) return;
+  const std::vector<size_t> at = positions(arguments, first, row);
+  if (at.empty()) return;
   const std::string command = "sardonyx " + row.name;
+  const bool optimizes = option_named(row, "--verify") != nullptr;  // its input and its output have one format
+  if (at.size() == 1) {
+    const std::string given = arguments[at.front()];
+    const std::filesystem::path in = given;
+    const std::string better = given == "-"            ? "-"
+                               : optimizes             ? in.stem().string() + "-small" + in.extension().string()
+                               : row.name == "convert" ? in.stem().string() + ".mlpackage"
+                               : row.name == "export"  ? "model.onnx"
+                                                       : in.stem().string() + ".onnx";
+    refuse("-o is missing: where the result goes", {fmt::format("help: {} {} -o {}", command, given, better)});
+  }
+  const std::string out = arguments[at.back()];
   std::error_code none;
-  if (at->size() == 1) {
-    const std::filesystem::path in = arguments[at->front()];
-    const std::string better = in == "-" ? "-" : in.stem().string() + "-small" + in.extension().string();
-    refuse("-o is missing: where the result goes", {fmt::format("help: {} {} -o {}", command, in.string(), better)});
-  }
-  const std::string out = arguments[at->back()];
-  if (at->size() > 2 || (out != "-" && std::filesystem::exists(out, none))) {
+  const bool may_be_another =
+      optimizes && out != "-" && std::filesystem::exists(out, none) && !are_alike(arguments[at.front()], out);
+  if (at.size() > 2 || may_be_another) {
     std::string models;
-    for (size_t i = 0; i + 1 < at->size(); ++i) models += arguments[(*at)[i]] + " ";
+    for (size_t i = 0; i + 1 < at.size(); ++i) models += arguments[at[i]] + " ";
     std::vector<std::string> notes{fmt::format("help: {} {}-o {}    # replaces {}", command, models, out, out)};
-    notes.push_back(fmt::format("help: {} {}{} -o FOLDER    # optimizes all of them", command, models, out));
-    refuse(fmt::format("-o is missing: '{}' is there, and may be a model to optimize as well", out), std::move(notes));
+    if (optimizes) notes.push_back(fmt::format("help: {} {}{} -o FOLDER    # optimizes all of them", command, models, out));
+    refuse(may_be_another ? fmt::format("-o is missing: '{}' is there, and may be a model to optimize as well", out)
+                          : "-o is missing",
+           std::move(notes));
   }
-  arguments.insert(arguments.begin() + static_cast<ptrdiff_t>(at->back()), "-o");
+  arguments.insert(arguments.begin() + static_cast<ptrdiff_t>(at.back()), "-o");
+}
+
+// `--verify` alone means `--verify model`.
+void complete_verify(Arguments& arguments, size_t first) {
+  for (size_t i = first; i < arguments.size(); ++i) {
+    if (arguments[i] != "--verify") continue;
+    const std::string next = i + 1 < arguments.size() ? arguments[i + 1] : std::string();
+    if (next.empty() || next.starts_with('-') || is_model(next) || next.find_first_of("./") != std::string::npos)
+      arguments[i] = "--verify=model";
+  }
 }
 
 // Options of other optimizers, and the equivalent options.
@@ -132,13 +173,37 @@ constexpr std::pair<std::string_view, std::string_view> kForeignOptions[] = {
     {"--unused-output", "--outputs NAMES, the results to keep"},
     {"--inspect", "the command `sardonyx info`"},
     {"--override-input-shapes", "--input-shape x:1,3"},
+    {"--batch", "--input-shape NAME:8,3,224,224, with the batch size in its place"},
+    {"--batch-size", "--input-shape NAME:8,3,224,224, with the batch size in its place"},
+    {"-f", "no option: an existing file is replaced"},
+    {"--force", "no option: an existing file is replaced"},
+    {"--fp16", "--compute-precision fp16, of `sardonyx convert` and `sardonyx coreml optimize`"},
+    {"--half", "--compute-precision fp16, of `sardonyx convert` and `sardonyx coreml optimize`"},
 };
+
+Error unknown_option(const CommandRow& row, const std::string& given) {
+  const std::string_view option = std::string_view(given).substr(0, given.find('='));
+  std::vector<std::string_view> names;
+  for (const OptionRow& o : row.options) {
+    if (!o.positional) names.insert(names.end(), o.names.begin(), o.names.end());
+  }
+  std::vector<std::string> notes;
+  const std::string_view meant = nearest(option, names);
+  for (const auto& [foreign, own] : kForeignOptions) {
+    const bool is_there = !own.starts_with("--") || option_named(row, own.substr(0, own.find_first_of(" ,"))) != nullptr;
+    if (foreign == option && (is_there || row.name == "optimize")) notes.push_back(fmt::format("help: use {}", own));
+  }
+  if (notes.empty() && !meant.empty()) notes.push_back(fmt::format("did you mean {}?", meant));
+  notes.push_back(fmt::format("help: `sardonyx {} --help`", row.name));
+  return {ErrorCode::kInvalidArgument, fmt::format("there is no option {}", option), std::move(notes)};
+}
 
 }  // namespace
 
 Habit understood(Arguments arguments, const FindCommand& find) {
   size_t at = command_at(arguments);
   if (at == arguments.size()) return {std::move(arguments)};
+  if (arguments[at] == "version") arguments[at] = "--version";
   if (arguments[at] == "help") {
     arguments.erase(arguments.begin() + static_cast<ptrdiff_t>(at));
     std::erase_if(arguments, [](const std::string& a) { return a == "-h" || a == "--help"; });
@@ -165,10 +230,10 @@ Habit understood(Arguments arguments, const FindCommand& find) {
     row = std::move(below);
     ++at;
   }
-  if (row->name == "optimize" || row->name == "convert-opset" || row->name == "coreml optimize")
-    give_output(arguments, at + 1, *row);
-  const bool in_python =
-      row->name == "export" || row->name == "explain" || row->name == "profile" || row->name == "lint-plugin";
+  if (option_named(*row, "--verify") != nullptr) complete_verify(arguments, at + 1);
+  positions(arguments, at + 1, *row);  // refuses unknown options
+  if (option_named(*row, "-o") != nullptr && option_named(*row, "-o")->required) give_output(arguments, at + 1, *row);
+  const bool in_python = std::ranges::find(kPythonCommands, row->name) != std::end(kPythonCommands);
   const bool helps = std::ranges::any_of(arguments, [](const std::string& a) { return a == "-h" || a == "--help"; });
   return {std::move(arguments), in_python && !helps};
 }
@@ -191,26 +256,12 @@ std::vector<std::string> usage_notes(const Arguments& arguments, const FindComma
   if (row && at + 1 < arguments.size()) {
     if (auto below = find(row->name + " " + arguments[at + 1])) row = std::move(below);
   }
-  std::vector<std::string> notes;
   const size_t dash = what.find("not expected: -");
   if (row && dash != std::string_view::npos) {
-    std::string_view option = what.substr(dash + 14);
-    option = option.substr(0, option.find_first_of(" ="));
-    const auto foreign = std::ranges::find(kForeignOptions, option, [](const auto& f) { return f.first; });
-    std::vector<std::string_view> names;
-    for (const OptionRow& o : row->options) {
-      if (!o.positional) names.insert(names.end(), o.names.begin(), o.names.end());
-    }
-    const std::string_view meant = nearest(option, names);
-    if (foreign != std::end(kForeignOptions) && row->name == "optimize") {
-      notes.push_back(fmt::format("help: use {}", foreign->second));
-    } else if (!meant.empty()) {
-      notes.push_back(fmt::format("did you mean {}?", meant));
-    }
+    const std::string_view option = what.substr(dash + 14);
+    return unknown_option(*row, std::string(option.substr(0, option.find(' ')))).notes();
   }
-  notes.push_back(!row ? "help: `sardonyx --help`, `sardonyx COMMAND --help`"
-                       : fmt::format("help: `sardonyx {} --help`", row->name));
-  return notes;
+  return {!row ? "help: `sardonyx --help`, `sardonyx COMMAND --help`" : fmt::format("help: `sardonyx {} --help`", row->name)};
 }
 
 int report_error(const Arguments& arguments, const std::exception& e) {
@@ -218,7 +269,9 @@ int report_error(const Arguments& arguments, const std::exception& e) {
     const size_t at = command_at(arguments);
     ordered_json object = json_head(at < arguments.size() ? arguments[at] : "", "", false);
     object["error"] = json_of(e);
-    print_one(std::move(object));
+    try {
+      print_one(std::move(object));
+    } catch (const std::exception&) {}  // standard output is what failed
   }
   show_error(e);
   return exit_code_of(e);

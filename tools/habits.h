@@ -19,9 +19,12 @@ inline constexpr std::string_view kTakenSilently[] = {"overwrite-input-shape", "
 // take longer than starting does.
 using FindCommand = std::function<std::optional<CommandRow>(std::string_view name)>;
 
+// The commands that run in Python.
+inline constexpr const char* kPythonCommands[] = {"export", "explain", "profile", "lint-plugin"};
+
 struct Habit {
   std::vector<std::string> arguments;  // in the form that CLI11 parses
-  bool in_python = false;              // the command runs in Python, which parses the arguments
+  bool in_python = false;              // once CLI11 has accepted them, the command runs in Python
 };
 
 // The command line as it is meant: `help COMMAND`, `in.onnx out.onnx`, `optimize in.onnx out.onnx`. Throws kInvalidArgument for commands that

@@ -57,6 +57,10 @@ void print_json(const Model& m, const FileArgs& files, const ModelSummary& s, ui
     return out;
   };
   j["inputs"] = ports(m.graph().inputs());
+  for (ordered_json& input : j["inputs"]) {
+    const auto image = s.images.find(input["name"].get<std::string>());
+    if (image != s.images.end()) input["image"] = image->second;
+  }
   j["outputs"] = ports(m.graph().outputs());
   j["nodes"] = c.nodes;
   j["nested_nodes"] = c.nested;
@@ -192,7 +196,12 @@ int info(const FileArgs& files, const InfoArgs& args) {
     say("  format    IR version {}, opset {}\n", m.ir_version, opsets.empty() ? "1 (none given)" : opsets);
   }
   const auto ports = [&](const char* title, std::span<const Port> list) {
-    for (const Port& p : list) say("  {:<9} {}: {}\n", &p == list.data() ? title : "", p.name.view(), type_of(m, p));
+    for (const Port& p : list) {
+      const auto image = summary.images.find(std::string(p.name.view()));
+      const bool is_image = image != summary.images.end() && p.value != nullptr;
+      say("  {:<9} {}: {}{}\n", &p == list.data() ? title : "", p.name.view(), type_of(m, p),
+          is_image ? "  " + image->second : std::string());
+    }
   };
   ports("inputs", m.graph().inputs());
   ports("outputs", m.graph().outputs());

@@ -101,9 +101,10 @@ void print_report(const std::string& in, const std::string& out, const OptimizeR
        change(static_cast<double>(r.before.parameters), static_cast<double>(r.after.parameters)));
   line("file", human_bytes(r.file_before), human_bytes(r.file_after),
        change(static_cast<double>(r.file_before), static_cast<double>(r.file_after)));
-  if (r.savings && r.savings->before.at_flops && r.savings->after.at_flops) {
+  if (r.savings && r.savings->has_comparable_flops()) {
     const double before = *r.savings->before.at_flops, after = *r.savings->after.at_flops;
-    line("FLOP", short_count(before), short_count(after), change(before, after));
+    const std::string at = r.savings->at.empty() ? std::string() : fmt::format("  at {}", r.savings->at);
+    line("FLOP", short_count(before), short_count(after), change(before, after) + at);
   }
   std::set<std::string> names;
   for (const auto& [op, count] : r.before.ops) names.insert(op);
@@ -134,6 +135,37 @@ void print_report(const std::string& in, const std::string& out, const OptimizeR
     say("  hint: --opset {} leaves {} node{} instead of {}{}\n", r.hint->opset, r.hint->nodes, r.hint->nodes == 1 ? "" : "s",
         r.after.nodes, made);
   }
+}
+
+// One of several models in a line.
+struct Total {
+  size_t models = 0, failed = 0, nodes_before = 0, nodes_after = 0;
+  uint64_t file_before = 0, file_after = 0;
+  double seconds = 0;
+};
+
+std::string short_report(size_t nodes_before, size_t nodes_after, uint64_t file_before, uint64_t file_after, double seconds) {
+  return fmt::format("nodes {} -> {}{}, file {} -> {}{}, {:.2f} s", nodes_before, nodes_after,
+                     change(static_cast<double>(nodes_before), static_cast<double>(nodes_after)), human_bytes(file_before),
+                     human_bytes(file_after), change(static_cast<double>(file_before), static_cast<double>(file_after)),
+                     seconds);
+}
+
+void print_line(const std::string& in, const OptimizeReport& r, Total& total) {
+  const double seconds = r.read_seconds + r.optimize_seconds + r.write_seconds;
+  say("{}: {}\n", in, short_report(r.before.nodes, r.after.nodes, r.file_before, r.file_after, seconds));
+  ++total.models;
+  total.nodes_before += r.before.nodes;
+  total.nodes_after += r.after.nodes;
+  total.file_before += r.file_before;
+  total.file_after += r.file_after;
+  total.seconds += seconds;
+}
+
+void print_total(const Total& t, const std::string& to) {
+  say("{} models -> {}: {}{}\n", t.models, to,
+      short_report(t.nodes_before, t.nodes_after, t.file_before, t.file_after, t.seconds),
+      t.failed > 0 ? fmt::format("; {} failed", t.failed) : std::string());
 }
 
 // What each pass did, and how long it took.
@@ -214,7 +246,7 @@ ordered_json json_of(std::string_view command, const Job& job, const std::string
     }
     j["saved_beside"] = beside;
     j["at"] = r.savings->at;
-    j["nodes_without_cost"] = {{"before", r.savings->unknown_before}, {"after", r.savings->unknown_after}};
+    j["nodes_without_cost"] = {{"before", r.savings->before.unknown}, {"after", r.savings->after.unknown}};
   }
   j["evaluations"] = r.passes.evaluations;
   if (r.largest_error) j["largest_error"] = *r.largest_error;
@@ -284,6 +316,7 @@ int run(const std::vector<Job>& jobs, const OptimizeArgs& args, Progress& progre
   ordered_json all = ordered_json::array();
   bool failed = false;
   int code = 0;
+  Total total;
   for (const Job& job : jobs) {
     const std::string in = shown(job.in);
     try {
@@ -299,7 +332,11 @@ int run(const std::vector<Job>& jobs, const OptimizeArgs& args, Progress& progre
       failed |= r.passes.failed();
       const std::string out = args.dry_run ? std::string() : is_standard_output(job.out.string()) ? "-" : job.out.string();
       if (args.json) all.push_back(json_of(args.command, {in, job.out, {}}, out, args.trace, r));
-      if (!args.json && !args.quiet) print_report(in, out.empty() ? "(dry run: nothing is written)" : out, r, args.verbose);
+      if (!args.json && !args.quiet && jobs.size() > 1 && !args.verbose) {
+        print_line(in, r, total);
+      } else if (!args.json && !args.quiet) {
+        print_report(in, out.empty() ? "(dry run: nothing is written)" : out, r, args.verbose);
+      }
       if (!args.json && args.verbose) print_passes(r);
       if (!args.json && args.changes) print_changes(r);
     } catch (const Error& e) {
@@ -312,8 +349,10 @@ int run(const std::vector<Job>& jobs, const OptimizeArgs& args, Progress& progre
       all.push_back(std::move(object));
       if (jobs.size() == 1) code = exit_code_of(e);
       failed = true;
+      ++total.failed;
     }
   }
+  if (total.models > 0) print_total(total, args.dry_run ? "(dry run: nothing is written)" : jobs.front().below.string());
   if (args.json) print_json(all);
   return code != 0 ? code : failed ? 1 : 0;
 }

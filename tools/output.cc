@@ -29,6 +29,14 @@ void print_json(const ordered_json& objects) {
   fmt::print(told(), "{}\n", objects.dump(2, ' ', false, ordered_json::error_handler_t::replace));
 }
 
+void finish_output() {
+  errno = 0;
+  const bool failed = std::fflush(stdout) != 0;
+  if (!failed && std::ferror(stdout) == 0) return;
+  const std::string why = errno != 0 ? fmt::format(": {}", std::strerror(errno)) : std::string();  // of an earlier write: lost
+  throw Error(ErrorCode::kIo, "cannot write to standard output" + why);
+}
+
 std::string opened(const std::string& input) { return input == "-" ? "/dev/stdin" : input; }
 
 bool is_standard_output(const std::string& output) { return output == "-" || output == "/dev/stdout"; }

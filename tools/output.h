@@ -24,6 +24,9 @@ ordered_json json_of(const std::exception& e);
 void print_json(const ordered_json& objects);
 inline void print_one(ordered_json object) { print_json(ordered_json::array({std::move(object)})); }
 
+// Writes what is buffered for standard output. Throws kIo if any of it, now or before, could not be written.
+void finish_output();
+
 // The path to open for an input; "-" is standard input.
 std::string opened(const std::string& input);
 bool is_standard_output(const std::string& output);

@@ -5,17 +5,20 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <new>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "commands.h"
 #include "convert.h"
 #include "habits.h"
 #include "option_tables.h"
+#include "output.h"
 #include "sardonyx/error.h"
 #include "sardonyx/passes.h"
 #include "sardonyx/version.h"
@@ -104,7 +107,7 @@ class CommandLine {
   explicit CommandLine(std::string_view asked) {
     app_.formatter(std::make_shared<Pages>());
     app_.set_help_flag("-h,--help", "Print this page");
-    app_.set_version_flag("--version", version(), "Print the version");
+    app_.set_version_flag("-V,--version", version(), "Print the version");
     app_.require_subcommand(1);
     using Add = void (*)(CommandLine&);
     constexpr std::pair<std::string_view, Add> kCommands[] = {
@@ -122,7 +125,7 @@ class CommandLine {
         {"lower", [](CommandLine& c) { c.add_lower(c.app_); }},
         {"convert", [](CommandLine& c) { tools::add_convert(c.app_, &c.status_); }},
     };
-    const bool known = asked == "--version" ||
+    const bool known = asked == "--version" || asked == "-V" || asked == "version" ||
                        std::ranges::find(kCommands, asked, [](const auto& c) { return c.first; }) != std::end(kCommands);
     for (const auto& [name, add] : kCommands) {
       if (!known || name == asked) add(*this);
@@ -136,10 +139,10 @@ class CommandLine {
   int execute(std::vector<std::string> arguments) {
     const auto find = [this](std::string_view name) { return find_row(name); };
     const Habit habit = understood(std::move(arguments), find);
-    if (habit.in_python) run_python(habit.arguments);
     try {
       std::vector<std::string> reversed(habit.arguments.rbegin(), habit.arguments.rend());  // as CLI11 wants them
       app_.parse(reversed);
+      if (habit.in_python) run_python(habit.arguments);
     } catch (const CLI::Success& e) {
       return app_.exit(e);
     } catch (const CLI::ParseError& e) {
@@ -208,7 +211,7 @@ class CommandLine {
 
   void add_reporting(CLI::App* command, OptimizeArgs& args) {
     add_json(command, args.json);
-    command->add_flag("--quiet", args.quiet, "Print errors only; no progress bar");
+    command->add_flag("-q,--quiet", args.quiet, "Print errors only; no progress bar");
     command->add_flag("-v,--verbose", args.verbose, "Also print what each pass did, and how long it took");
     command->add_flag("-n,--dry-run", args.dry_run, "Do everything but write the result");
     command->add_option("--trace", args.trace, "Also write the steps, for `sardonyx view FILE.sxt -o page.html`")
@@ -285,7 +288,7 @@ class CommandLine {
   void add_where(CLI::App& to) {
     auto* command = to.add_subcommand("where", "Print the source line of a node, or the nodes of a source line");
     add_input(command);
-    command->add_option("node", where_.node, "Name of a node or of a result");
+    command->add_option("node", where_.node, "Name of a node or of a result; or a line, as with --line");
     command->add_option("--line", where_.line, "List the nodes of this line: model.py:41, function:41, model.py or :41");
     add_json(command, where_.json);
     command->callback([this] { status_ = guarded("where", files_.input, where_.json, [&] { return where(files_, where_); }); });
@@ -426,8 +429,6 @@ class CommandLine {
     });
   }
 
-  // Python parses the options of these; here they are for --help, completion and the man page.
-  // tests/python/test_command.py compares them with Python's.
   void add_coreml() {
     auto* coreml = app_.add_subcommand("coreml", "Core ML packages and model files")->require_subcommand(1);
     add_info(*coreml);
@@ -441,6 +442,8 @@ class CommandLine {
     add_run(*coreml);
   }
 
+  // Python reads the values of these; here the options are checked, and listed for --help, completion and the man page.
+  // tests/python/test_command.py compares them with Python's.
   void add_python_commands() {
     const auto traced = [&](const char* name, const char* about) {
       auto* command = app_.add_subcommand(name, about);
@@ -466,6 +469,12 @@ class CommandLine {
     command->add_option("--compute-precision", text_, "Of packages (default: fp16)")->check(CLI::IsMember({"fp16", "fp32"}));
     command->add_option("--state", text_, "Of packages: an input that becomes a state")->type_name("INPUT=RESULT");
     command->add_option("--image-input", text_, "Of packages: an input that takes images")->type_name("NAME:COLORS");
+    command->add_option("--image-output", text_, "Of packages: a result that is an image")->type_name("NAME:COLORS");
+    command->add_option("--input-type", text_, "Of packages: element type of an input of floats, or of all")
+        ->type_name("NAME=fp16");
+    command->add_option("--output-type", text_, "Of packages: element type of a result of floats, or of all")
+        ->type_name("NAME=fp16");
+    command->add_option("--default-size", text_, "Of packages: what a named size is by default")->type_name("T=128");
     command->add_option("--enumerated-shape", text_, "Of packages: one of the shapes that an input takes")
         ->type_name("NAME:1,3,224,224");
     command->add_option("--class-labels", text_, "Of packages: a file with the label of one class a line")->type_name("FILE");
@@ -497,15 +506,19 @@ class CommandLine {
     command->add_option("--input-shape", text_, "Shape of a generated input: x:1,3,224,224 (open sizes are 1 otherwise)")
         ->type_name("SHAPE");
     command->add_option("--inputs", text_, "An .npz file with arrays by name; other inputs are random")->type_name("FILE");
-    command->add_option("--runs", text_, "How many runs are counted (default: 10)")->type_name("N");
+    command->add_option("--runs", text_, "How many runs are counted (default: as many as a second allows, 10 to 200)")
+        ->type_name("N");
     command->add_option("--threads", text_, "Threads of one operator (default: onnxruntime's)")->type_name("N");
     command->add_option("--provider", text_, "Execution provider (default: CPUExecutionProvider); repeatable")
         ->type_name("NAME");
     add_json(command, flag_);
     command = app_.add_subcommand("lint-plugin", "Check plugins for misuse of the builder");
-    command->add_option("files", text_, "Python files or folders");
+    command->add_option("files", texts_, "Python files or folders");
     command->add_flag("--diff", flag_, "Check staged files");
     add_json(command, flag_);
+    for (const char* name : kPythonCommands) {
+      for (CLI::Option* o : app_.get_subcommand(name)->get_options()) o->take_last();  // Python keeps those that repeat
+    }
   }
 
   void add_shell_commands() {
@@ -544,7 +557,8 @@ class CommandLine {
   std::vector<std::string> plugins_;
   std::optional<int> opset_;
   std::string target_, shell_;
-  std::string text_;   // of commands that Python runs
+  std::string text_;  // of commands that Python runs
+  std::vector<std::string> texts_;
   bool flag_ = false;  // of the same
 };
 
@@ -555,9 +569,16 @@ int main(int argc, char** argv) {
   using namespace sardonyx;
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   try {
-    return tools::CommandLine(arguments.empty() ? "" : arguments.front()).execute(arguments);
+    const int status = tools::CommandLine(arguments.empty() ? "" : arguments.front()).execute(arguments);
+    tools::finish_output();
+    return status;
   } catch (const std::bad_alloc&) {
     return tools::report_error(arguments, Error(ErrorCode::kLimit, "out of memory"));
+  } catch (const std::filesystem::filesystem_error& e) {
+    return tools::report_error(arguments, e);
+  } catch (const std::system_error& e) {  // fmt::print could not write
+    return tools::report_error(arguments,
+                               Error(ErrorCode::kIo, fmt::format("cannot write to standard output: {}", e.code().message())));
   } catch (const std::exception& e) {
     return tools::report_error(arguments, e);
   }

@@ -34,9 +34,9 @@ void print_row(const std::string& what, size_t width, const Saved& s) {
 }
 
 void print_unknown(const Savings& s) {
-  if (s.unknown_before + s.unknown_after == 0) return;
-  say("  without the arithmetic of {} node{} before and {} after, which is not known\n", s.unknown_before,
-      s.unknown_before == 1 ? "" : "s", s.unknown_after);
+  if (s.before.unknown + s.after.unknown == 0) return;
+  say("  without the arithmetic of {} node{} before and {} after, which is not known\n", s.before.unknown,
+      s.before.unknown == 1 ? "" : "s", s.after.unknown);
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ ordered_json json_of(const VerifyArgs& args, const std::string& how, const Model
 
 int verify(const VerifyArgs& args) {
   const auto before = read_model(opened(args.before)), after = read_model(opened(args.after));
-  const Numerics numerics = numerics_named(args.numerics, before->dialect());
+  const bool across = before->dialect() != after->dialect();
+  const Numerics numerics = across ? Numerics::kRelaxed : numerics_named(args.numerics, before->dialect());
   std::optional<Tolerance> tolerance;
   if (args.rtol || args.atol) tolerance = Tolerance{args.rtol.value_or(0), args.atol.value_or(0)};
   const ModelComparison check = compare_models(*before, *after, numerics, args.target, tolerance);

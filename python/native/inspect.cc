@@ -5,6 +5,7 @@
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -155,16 +156,11 @@ nb::dict check(const nb::object& of) {
 nb::dict diff(const nb::object& before, const nb::object& after) {
   const Source a(before), b(after);
   ModelDiff found;
-  ModelMatch nodes;
   {
     const Unlocked others_may_run;
     found = diff_models(*a.model, *b.model);
-    for (const Source* s : {&a, &b}) {
-      ValueFacts facts;
-      infer_model(*s->model, facts, /*tolerant=*/true);
-    }
-    nodes = match_models(*a.model, *b.model);
   }
+  const ModelMatch& nodes = found.nodes;
   const auto list = [](const std::vector<ModelDiff::Change>& all) {
     nb::dict out;
     for (const ModelDiff::Change& c : all) out[c.what.c_str()] = nb::make_tuple(c.before, c.after);
@@ -191,6 +187,7 @@ nb::dict diff(const nb::object& before, const nb::object& after) {
   for (const Node* n : nodes.removed) removed.append(label(*n));
   for (const Node* n : nodes.added) added.append(label(*n));
   d["kept"] = nodes.same;
+  d["renamed_constants"] = found.renamed;
   d["moved"] = moved;
   d["changed"] = changed;
   d["removed"] = removed;

@@ -13,6 +13,7 @@
 #include "driver/pipeline_text.h"
 #include "native/optimize.h"
 #include "native/unlocked.h"
+#include "sardonyx/infer.h"
 
 namespace nb = nanobind;
 
@@ -32,6 +33,7 @@ OptimizeOptions options_of(const nb::dict& d) {
   o.request.inline_functions = nb::cast<bool>(d["inline"]);
   o.request.fold_budget = nb::cast<int64_t>(d["fold_budget"]);
   o.opset = nb::cast<int>(d["opset"]);
+  o.declare_types = nb::cast<bool>(d["declare_types"]);
   o.keep_names = nb::cast<bool>(d["keep_names"]);
   o.link_weights = nb::cast<bool>(d["link_weights"]);
   o.count_savings = nb::cast<bool>(d["count_savings"]);
@@ -146,7 +148,11 @@ nb::tuple optimize_bytes(const nb::bytes& bytes, const std::string& folder, cons
     const auto model = read_onnx_bytes(view, nullptr, folder);
     verify(*model);
     report = optimize_model(*model, o);
-    out = serialize_onnx(*model);
+    if (o.declare_types) {
+      ValueFacts facts;
+      infer_model(*model, facts, /*tolerant=*/true);
+    }
+    out = serialize_onnx(*model, {.inferred_types = o.declare_types});
     if (is_only_larger(report, o, view.size(), out.size())) {
       out.assign(reinterpret_cast<const char*>(view.data()), view.size());
       keep_as_it_was(report);

@@ -11,7 +11,7 @@ namespace {
 TensorPtr with_dtype(const Array& a, DType to, std::vector<int64_t> shape) {
   std::vector<std::byte> bytes(byte_size(to, static_cast<uint64_t>(a.size())));
   for (int64_t i = 0; i < a.size(); ++i) {
-    if (is_float(to)) {
+    if (is_float(to) || bit_width(to) < 8) {
       encode_element(to, bytes.data(), i, a.double_at(i));
       continue;
     }

@@ -94,6 +94,7 @@ class Costs {
     std::unordered_set<const Value*> seen;
     const auto add = [&](const Value* v) {
       if (v == nullptr || !seen.insert(v).second) return true;
+      if (v->is_constant() && v->dtype() == DType::kString) return true;  // a mode of a Core ML op, such as pad_type
       const auto bytes = bytes_of(dims_, v);
       if (bytes) all = dims_.add(all, *bytes);
       return bytes.has_value();

@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_set>
+
+#include "rewrite/pass.h"
+#include "sardonyx/infer.h"
 
 namespace sardonyx {
 namespace {
@@ -119,10 +123,39 @@ std::map<std::string, std::string> counts(const ModelCounts& c) {
   return text;
 }
 
+// Gives constants of `after` the names of the same constants in `before`, where matched nodes read both.
+std::vector<std::pair<std::string, std::string>> undo_renaming(const ModelMatch& match, Model& after) {
+  std::vector<std::pair<std::string, std::string>> renamed;
+  std::unordered_set<const Value*> done;
+  for (const auto& f : after.functions()) {
+    for (Graph* g : graphs_in(f->graph())) {
+      for (Node& y : g->nodes()) {
+        const auto at = match.before_of.find(&y);
+        const size_t operands = at == match.before_of.end() ? 0 : std::min(y.num_inputs(), at->second->num_inputs());
+        for (size_t i = 0; i < operands; ++i) {
+          const Value* v = at->second->input(i);
+          Value* w = y.input(i);
+          if (v == nullptr || w == nullptr || !v->is_constant() || !w->is_constant() || !done.insert(w).second) continue;
+          if (v->name().empty() || v->name().view() == w->name().view() || !is_same_constant(*v, *w)) continue;
+          renamed.emplace_back(v->name().view(), w->name().view());
+          w->set_name(after.name(v->name().view()));
+        }
+      }
+    }
+  }
+  return renamed;
+}
+
 }  // namespace
 
-ModelDiff diff_models(const Model& before, const Model& after) {
+ModelDiff diff_models(Model& before, Model& after) {
   ModelDiff found;
+  for (Model* m : {&before, &after}) {
+    ValueFacts facts;
+    infer_model(*m, facts, /*tolerant=*/true);
+  }
+  found.nodes = match_models(before, after);
+  found.renamed = undo_renaming(found.nodes, after);
   std::map<std::string, std::string> face_a, face_b;
   interface(before, face_a);
   interface(after, face_b);
@@ -136,7 +169,7 @@ ModelDiff diff_models(const Model& before, const Model& after) {
     found.lines.emplace_back(l.side, *l.text);
     found.differing += l.side != ' ' ? 1 : 0;
   }
-  found.same = found.interface.empty() && found.differing == 0;
+  found.same = found.interface.empty() && found.differing == 0 && found.renamed.empty();
   return found;
 }
 

@@ -19,6 +19,12 @@ uint64_t mixed(uint64_t a, uint64_t b) {
   return x ^ (x >> 33);
 }
 
+uint64_t hash_of_constant(const Value& v) {
+  const Tensor& t = *v.constant();
+  if (!t.is_deferred() || t.is_promise()) return mixed(11, t.hash());
+  return mixed(13, std::hash<std::string_view>()(v.name().view()));  // computing it could take long
+}
+
 bool is_constant_node(const Node& n) { return n.has(Trait::kConstant) && n.num_results() == 1 && n.result()->is_constant(); }
 
 // One model: what each value and node computes, as a hash.
@@ -48,12 +54,6 @@ class Side {
   }
 
  private:
-  static uint64_t hash_of_constant(const Value& v) {
-    const Tensor& t = *v.constant();
-    if (!t.is_deferred() || t.is_promise()) return mixed(11, t.hash());
-    return mixed(13, std::hash<std::string_view>()(v.name().view()));  // computing it could take long
-  }
-
   // Returns the hash of the graph's results.
   uint64_t read(const Graph& g) {
     for (const Port& p : g.inputs()) hashes_[p.value->id()] = mixed(3, std::hash<std::string_view>()(p.name.view()));
@@ -336,6 +336,8 @@ class Matcher {
 };
 
 }  // namespace
+
+bool is_same_constant(const Value& v, const Value& w) { return hash_of_constant(v) == hash_of_constant(w); }
 
 ModelMatch match_models(const Model& before, const Model& after) { return Matcher(before, after).match(); }
 

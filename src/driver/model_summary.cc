@@ -11,6 +11,7 @@
 #include "dialects/onnx/providers.h"
 #include "dialects/onnx/runtimes.h"
 #include "driver/node_origin.h"
+#include "io/mil_features.h"
 #include "ir/call.h"
 #include "passes/loading.h"
 #include "rewrite/pass.h"
@@ -54,6 +55,21 @@ std::vector<ModelSummary::Size> sizes_of(Model& m) {
   std::vector<ModelSummary::Size> list;
   for (const auto& [name, range] : sizes) list.push_back({name, range});
   return list;
+}
+
+// A Core ML program has open sizes without ends; those are in the model's description.
+void read_features(Model& m, ModelSummary& s) {
+  for (const CoremlFeature& f : coreml_inputs(m)) {
+    if (!f.image.empty()) s.images.emplace(f.name, f.image);
+    for (const Port& p : m.graph().inputs()) {
+      const Type* t = p.value->type();
+      if (p.name.view() != f.name || t == nullptr || !t->ranked() || t->rank() != f.sizes.size()) continue;
+      for (size_t i = 0; i < f.sizes.size(); ++i) {
+        const std::string_view symbol = m.dims().symbol_name(t->dim(i));
+        if (!symbol.empty()) m.dims().set_range(symbol, {.min = f.sizes[i].least, .max = f.sizes[i].most});
+      }
+    }
+  }
 }
 
 std::optional<Dim> smallest_dim(const Model& m, std::string_view name) { return Dim::of(smallest_size(m, name)); }
@@ -174,6 +190,7 @@ void add_places(const Model& m, ModelSummary& s) {
 ModelSummary summarize(Model& m, const SummaryOptions& options) {
   ModelSummary s;
   s.counts = count_model(m);
+  read_features(m, s);
   ValueFacts facts;
   infer_model(m, facts, /*tolerant=*/true);
   s.sizes = sizes_of(m);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,7 +23,8 @@ struct ModelSummary {
     std::string name;
     DimRange range;
   };
-  std::vector<Size> sizes;  // the named sizes of the inputs, by name
+  std::vector<Size> sizes;                    // the named sizes of the inputs, by name
+  std::map<std::string, std::string> images;  // Core ML: inputs that take images, and which
 
   struct Work {
     std::string flops, bytes;                  // expressions in the named sizes

@@ -72,6 +72,14 @@ TEST(ModelSummary, BodiesByTripsAndFunctionsByCalls) {
   EXPECT_EQ(loop.open_loops, 1u);
 }
 
+TEST(ModelSummary, CoreMLConvolutionsAndCastsWithModes) {
+  const auto s = summary(
+      "graph mil(x: f32[2,3,11,13]) mil_opset \"CoreML7\" { h = cast(x, dtype=str \"fp16\")  c = conv(h, "
+      "weight=f16[5,3,3,3]{1...}, pad_type=str \"valid\")  return c }");
+  EXPECT_EQ(s.all.flops, std::to_string(2 * (2 * 5 * 9 * 11) * (3 * 3 * 3)));
+  EXPECT_EQ(s.unknown, 0u);
+}
+
 TEST(ModelSummary, CoreMLPrograms) {
   const auto s = summary(
       "graph mil(x: f32[2,3]) mil_opset \"CoreML7\" { y = linear(x, f32[5,3]{1...}, f32[5]{1...})  z = relu(y)  return z }");

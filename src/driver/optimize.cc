@@ -16,6 +16,7 @@
 #include "driver/unknown_operators.h"
 #include "io/added_nodes.h"
 #include "io/program_file.h"
+#include "ir/file_record.h"
 #include "passes/catalog.h"
 #include "sardonyx/infer.h"
 #include "support/atomic_file.h"
@@ -91,7 +92,6 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   outside.restore();
   origins.restore();
   if (is_verified && !report.passes.passes.empty()) {
-    if (options.request.progress) options.request.progress("comparing results", 0, 1);
     const ValueCheck check = check_results(*original, m, options.request, numerics, options.tolerance, report.passes);
     if (check.runs > 0) report.largest_error = check.largest_error;
     report.largest_at = check.largest_at;
@@ -99,7 +99,9 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   }
   if (names) names->drop_changed(m);
   check_fixed_point(m, options.request);
-  report.warnings = report.passes.ill_typed;
+  report.warnings = m.file_record().model.repairs;
+  report.is_repaired = !report.warnings.empty();
+  report.warnings.insert(report.warnings.end(), report.passes.ill_typed.begin(), report.passes.ill_typed.end());
   report.warnings.insert(report.warnings.end(), unknown.begin(), unknown.end());
   if (options.request.verify == Verify::kModel && report.passes.evaluations == 0 && !report.passes.passes.empty())
     report.warnings.push_back("nothing was compared: " + report.passes.not_compared);
@@ -117,7 +119,7 @@ bool is_only_larger(const OptimizeReport& report, const OptimizeOptions& options
   const PassRequest& r = options.request;
   if (r.passes != std::vector<std::string>{"onnx"} || r.fold_budget != 0 || r.prune_inputs || r.inline_functions ||
       !options.input_shapes.empty() || !options.inputs.empty() || !options.outputs.empty() || options.opset != 0 ||
-      options.declare_types || options.keep_names)
+      options.declare_types || options.keep_names || report.is_repaired)
     return false;
   const ModelCounts &was = report.before, &is = report.after;
   return after > before && is.nodes >= was.nodes && is.ops == was.ops && is.parameters >= was.parameters &&

@@ -56,6 +56,7 @@ struct OptimizeReport {
   double read_seconds = 0, optimize_seconds = 0, write_seconds = 0;
   // Parts that no rule touches (nodes with wrong types, unknown operators), and what could not be verified.
   std::vector<std::string> warnings;
+  bool is_repaired = false;  // the reader or inference corrected what the file says; the warnings name it
 };
 
 // Whether the result is larger with no reported improvement: only the default preset ran, and no column of

@@ -145,11 +145,15 @@ class SavingsAccount::Keeper final : public EditListener {
     s.after = saved(current_, symbols);
     s.after.nodes = after.nodes + static_cast<int64_t>(nodes_added);
     s.after.bytes = after.bytes;
-    s.unknown_before = static_cast<size_t>(first_.unknown);
-    s.unknown_after = static_cast<size_t>(current_.unknown);
-    for (const Tally& t : by_entry_) s.by_pass.push_back(saved(t, symbols));
-    const auto beside = [&](const char* what, const Tally& t) {
+    // Arithmetic that becomes known, or unknown, is neither lost nor saved.
+    const auto row_of = [&](const Tally& t) {
       Saved row = saved(t, symbols);
+      if (row.unknown != 0) row.flops.clear(), row.at_flops.reset();
+      return row;
+    };
+    for (const Tally& t : by_entry_) s.by_pass.push_back(row_of(t));
+    const auto beside = [&](const char* what, const Tally& t) {
+      Saved row = row_of(t);
       if (!row.is_nothing()) s.beside.emplace_back(what, std::move(row));
     };
     Tally unused, added;  // what nothing used: gone at last, or still there
@@ -300,7 +304,7 @@ class SavingsAccount::Keeper final : public EditListener {
   }
 
   Saved saved(const Tally& t, std::set<std::string>& symbols) const {
-    Saved s{.nodes = t.nodes, .bytes = t.bytes, .flops = {}, .at_flops = {}};
+    Saved s{.nodes = t.nodes, .bytes = t.bytes, .flops = {}, .at_flops = {}, .unknown = t.unknown};
     Dims& dims = m_.dims();
     try {
       std::vector<std::pair<std::string, Dim>> terms;  // in an order that does not depend on addresses
@@ -348,6 +352,13 @@ class SavingsAccount::Keeper final : public EditListener {
   std::vector<Work> works_;    // by Node::id
   std::vector<uint8_t> used_;  // by Node::id, while counting
 };
+
+bool Savings::has_comparable_flops() const {
+  const auto changes_nothing = [](const Saved& s) { return s.unknown == 0; };
+  return before.at_flops && after.at_flops && before.unknown == after.unknown &&
+         std::ranges::all_of(by_pass, changes_nothing) &&
+         std::ranges::all_of(beside, changes_nothing, &std::pair<std::string, Saved>::second);
+}
 
 SavingsAccount::SavingsAccount(Model& m, const ModelCounts& before) : keeper_(std::make_unique<Keeper>(m, before)) {}
 SavingsAccount::~SavingsAccount() = default;

@@ -16,10 +16,12 @@ namespace sardonyx {
 // Positive where the model became smaller.
 struct Saved {
   int64_t nodes = 0;
-  int64_t bytes = 0;               // of constants, as ModelCounts::bytes
-  std::string flops;               // an expression in the named sizes, as dialects/flops.h counts; empty: too large for one
+  int64_t bytes = 0;  // of constants, as ModelCounts::bytes
+  std::string flops;  // an expression in the named sizes, as dialects/flops.h counts; empty: not known, or too large
   std::optional<double> at_flops;  // with every named size at its minimum
-  bool is_nothing() const { return nodes == 0 && bytes == 0 && flops == "0"; }
+  // Nodes whose arithmetic is not known, so that the sum lacks it. A difference where this is not 0 has no flops.
+  int64_t unknown = 0;
+  bool is_nothing() const { return nodes == 0 && bytes == 0 && flops == "0" && unknown == 0; }
 };
 
 // All rows together are the difference of the model before and after.
@@ -28,8 +30,8 @@ struct Savings {
   std::vector<Saved> by_pass;                         // one for each entry of PipelineReport::passes
   std::vector<std::pair<std::string, Saved>> beside;  // what no pass did, without those that are nothing
   std::string at;                                     // "B=1, T=1": the sizes of at_flops; empty if there are none
-  // Nodes whose arithmetic is not known: they are left out.
-  size_t unknown_before = 0, unknown_after = 0;
+  // Whether `before` and `after` count the arithmetic of the same nodes.
+  bool has_comparable_flops() const;
 };
 
 // Keeps the account while pipelines run on the model. Nodes and constants that nothing uses count as gone: a pass that

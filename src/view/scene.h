@@ -23,7 +23,7 @@ struct SceneOptions {
 // The picture as JSON, which the page reads (viewer/scene.ts). No '<' is in it.
 std::string scene_json(const Picture& p, const SceneOptions& options);
 
-// Throws kUnsupported if this build has no page (`make viewer`).
+// Throws kUnsupported if this build has no page.
 void require_page();
 // The page with a picture in it, given as JSON.
 std::string page(std::string_view scene);

@@ -174,6 +174,22 @@ def test_folders_of_both_formats(model, package, tmp_path):
     assert [Path(t["output"]).name for t in told] == ["in.mlpackage", "in.onnx"] and all(t["ok"] for t in told)
 
 
+def test_a_folder_has_a_line_for_each_model_and_a_total(model, tmp_path):
+    (tmp_path / "in").mkdir()
+    for name in "ab":
+        shutil.copy(model, tmp_path / "in" / f"{name}.onnx")
+    (tmp_path / "in" / "c.onnx").write_bytes(b"no model")
+    call = ("optimize", tmp_path / "in", "-o", tmp_path / "out", "--opset", 20)
+    done = run(*call)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 1 and len(lines) == 3, done.stdout
+    assert lines[0].startswith(f"{tmp_path}/in/a.onnx: nodes 5 -> 1  -80.0 %, file ")
+    assert lines[2].startswith(f"2 models -> {tmp_path}/out: nodes 10 -> 2  -80.0 %, file ") and lines[2].endswith(
+        "; 1 failed"
+    )
+    assert run(*call, "-v").stdout.count("before        after") == 2
+
+
 def test_coreml_says_what_there_is(package):
     assert "no faults" in command("coreml", "check", package).stdout
     assert "the models compute the same" in command("coreml", "verify", package, package).stdout
@@ -277,7 +293,8 @@ def bare_python(tmp_path, *packages):
 @pytest.mark.parametrize("verb", ["export", "explain", "profile", "lint-plugin"])
 def test_a_python_without_sardonyx(tmp_path, verb):
     python = bare_python(tmp_path)
-    done = run(verb, "net:f", "-i", "f32[3]", "-o", "x.onnx", env={"SARDONYX_PYTHON": str(python)}, cwd=tmp_path)
+    more = ["-o", "x.onnx"] if verb == "export" else []
+    done = run(verb, "net:f", *more, env={"SARDONYX_PYTHON": str(python)}, cwd=tmp_path)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert f"'{verb}' runs in {sys.executable} (Python {sys.version_info[0]}." in done.stderr
     assert "-m pip install 'sardonyx[jax]'" in done.stderr and "SARDONYX_PYTHON=" in done.stderr
@@ -307,7 +324,8 @@ def test_help_without_python(verb):
     assert done.returncode == 0 and f"sardonyx {verb}" in done.stdout and "Exit codes" in done.stdout
     done = run("help", verb, env={"SARDONYX_PYTHON": "/nowhere/python"})
     assert done.returncode == 0 and f"sardonyx {verb}" in done.stdout
-    done = run(verb, "a:b", env={"SARDONYX_PYTHON": "/nowhere/python"})
+    more = ["-o", "x.onnx"] if verb == "export" else []
+    done = run(verb, "a:b", *more, env={"SARDONYX_PYTHON": "/nowhere/python"})
     assert done.returncode == 1 and "cannot start /nowhere/python" in done.stderr
 
 
@@ -338,114 +356,6 @@ def test_modules_that_fail_to_import_have_no_traceback(tmp_path):
         assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr
         done = run("export", f"{name}:f", "-o", "x.onnx", "--verbose", env=in_this_python(), cwd=tmp_path)
         assert done.returncode == 1 and "Traceback" in done.stderr
-
-
-# --- 6: habits
-
-
-def test_the_output_as_a_second_argument(model, tmp_path):
-    command("optimize", model, tmp_path / "a.onnx")
-    command(model, tmp_path / "b.onnx")
-    command("optimize", model, tmp_path / "c.onnx", "--opset", 20, "--quiet")
-    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
-    assert len(onnx.load(tmp_path / "c.onnx").graph.node) == 1
-    done = run("optimize", model, tmp_path / "a.onnx")
-    assert done.returncode == 2 and f"help: sardonyx optimize {model} -o {tmp_path}/a.onnx " in done.stderr
-    done = run("optimize", model)
-    assert done.returncode == 2 and f"help: sardonyx optimize {model} -o in-small.onnx" in done.stderr
-    done = run(model)
-    assert done.returncode == 2 and f"help: sardonyx info {model}" in done.stderr
-
-
-def test_help_as_a_command(model):
-    assert run("help").stdout == run("--help").stdout
-    assert run("help", "optimize").stdout == run("optimize", "--help").stdout
-    assert run("help", "coreml", "optimize").stdout == run("coreml", "optimize", "--help").stdout
-    done = run("help", "optimise")
-    assert done.returncode == 2 and "did you mean 'optimize'?" in done.stderr
-
-
-@pytest.mark.parametrize("option", ["--overwrite-input-shape", "--input-shapes", "--input-shape"])
-def test_names_of_options_in_other_tools(model, tmp_path, option):
-    command("optimize", model, "-o", tmp_path / "a.onnx", option, "x:7,13")
-    assert onnx.load(tmp_path / "a.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_value == 7
-
-
-@pytest.mark.parametrize(
-    ("given", "answer"),
-    [
-        ("--target-opset", "use --opset N"),
-        ("--model-check", "use --verify model"),
-        ("--opst", "did you mean --opset?"),
-        ("--skip-constant-folding", "use --skip fold_constants"),
-    ],
-)
-def test_unknown_options_are_answered(model, tmp_path, given, answer):
-    done = run("optimize", model, "-o", tmp_path / "a.onnx", given)
-    assert done.returncode == 2 and f"there is no option {given}" in done.stderr and answer in done.stderr
-
-
-def test_unknown_commands_are_answered():
-    assert "did you mean 'optimize'?" in run("optimze", "a.onnx", "b").stderr
-    assert "sardonyx optimize MODEL -o OUTPUT" in run("simplify", "a").stderr
-
-
-@pytest.mark.parametrize("spelled", ["net:make", "net:make()", "net.py:f", "net:f", "sub/other.py:g"])
-def test_spellings_of_a_function(tmp_path, spelled):
-    pytest.importorskip("jax")
-    (tmp_path / "net.py").write_text("def f(x):\n    return x + x\ndef make():\n    return f\n")
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "other.py").write_text("def g(x):\n    return x * x\n")
-    done = run("export", spelled, "-i", "f32[3]", "-o", "out/x.onnx", "--json", env=in_this_python(), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)[0]["nodes"] == 1 and (tmp_path / "out" / "x.onnx").exists()
-
-
-def test_names_that_are_near(tmp_path):
-    pytest.importorskip("jax")
-    (tmp_path / "net.py").write_text("def forward(x):\n    return x + x\n")
-    env = in_this_python()
-    done = run("export", "net:forwrad", "-o", "x.onnx", env=env, cwd=tmp_path)
-    assert done.returncode == 1 and "did you mean 'forward'?" in done.stderr
-    done = run("export", "nett:forward", "-o", "x.onnx", env=env, cwd=tmp_path)
-    assert done.returncode == 1 and "did you mean 'net'?" in done.stderr
-    done = run("export", "gone.py:forward", "-o", "x.onnx", env=env, cwd=tmp_path)
-    assert done.returncode == 1 and "there is no file" in done.stderr
-
-
-def test_what_is_no_function_is_answered(tmp_path):
-    pytest.importorskip("jax")
-    (tmp_path / "net.py").write_text(
-        "def f(x):\n    return x\ndef make(width=8):\n    return f\nclass Net:\n    def __call__(self, x):\n        return x\n"
-    )
-    answers = {
-        "net:make": "help: 'net:make()' calls it",
-        "net:Net": "help: Net is a class; 'net:Net()' makes an object of it",
-        "net.f": "did you mean 'net:f'?",
-        "net.py": "help: name a function of the file: net.py:NAME",
-        "net:": "expected module:function",
-    }
-    for spelled, answer in answers.items():
-        for verb, more in (("export", ["-o", "x.onnx"]), ("explain", [])):
-            done = run(verb, spelled, "-i", "f32[3]", *more, env=in_this_python(), cwd=tmp_path)
-            assert done.returncode == 1 and answer in done.stderr and "Traceback" not in done.stderr, done.stderr
-    assert (
-        run("export", "net:make()", "-i", "f32[3]", "-o", "x.onnx", env=in_this_python(), cwd=tmp_path).returncode == 0
-    )
-
-
-def test_missing_folders_are_made_by_all_commands(model, package, tmp_path):
-    new = tmp_path / "new"
-    command("optimize", model, "-o", new / "a" / "m.onnx")
-    command("convert-opset", model, "--opset", 20, "-o", new / "b" / "m.onnx")
-    command("view", model, "-o", new / "c" / "m.html")
-    command("view", model, "-o", new / "d" / "m.sx")
-    command("lower", new / "d" / "m.sx", "-o", new / "e" / "m.onnx")
-    command("run", model, "--random", "-o", new / "f" / "y.npz")
-    command("coreml", "optimize", package, "-o", new / "g" / "m.mlpackage")
-    command("optimize", model, "-o", f"{new}/h/")
-    for name in ("a/m.onnx", "b/m.onnx", "c/m.html", "d/m.sx", "e/m.onnx", "f/y.npz", "g/m.mlpackage", "h/in.onnx"):
-        assert (new / name).exists(), name
 
 
 # --- 7: scripts
@@ -521,6 +431,20 @@ def test_failed_files_stand_among_the_others(model, tmp_path):
     assert done.returncode == 2 and told["error"]["code"] == "invalid_argument"
 
 
+def test_an_input_that_is_a_pytree_is_json(tmp_path):
+    (tmp_path / "net.py").write_text("def f(cache, x):\n    return cache['k'] + x, cache['i']\n")
+    cache = '{"k": ["B", "P", 4], "i": "i32[B]"}'
+    call = ("export", "net:f", "-i", cache, "-i", "f32[4]", "-o", "x.onnx")
+    done = run(*call, env=in_this_python(), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    onnx = pytest.importorskip("onnx")
+    inputs = onnx.load(tmp_path / "x.onnx").graph.input
+    assert [i.name for i in inputs] == ["cache.i", "cache.k", "x"]
+    assert [d.dim_param or d.dim_value for d in inputs[1].type.tensor_type.shape.dim] == ["B", "P", 4]
+    done = run("export", "net:f", "-i", "{'k': 3}", "-i", "f32[4]", "-o", "x.onnx", env=in_this_python(), cwd=tmp_path)
+    assert done.returncode == 1 and "not JSON at column 2" in done.stderr and "double quotes" in done.stderr
+
+
 def test_exports_print_an_array(tmp_path):
     pytest.importorskip("jax")
     (tmp_path / "net.py").write_text("def f(x):\n    return x + x\n")
@@ -531,6 +455,17 @@ def test_exports_print_an_array(tmp_path):
         done = run(verb, "net:g", "-i", "f32[3]", *more, "--json", env=in_this_python(), cwd=tmp_path)
         (told,) = json.loads(done.stdout)
         assert done.returncode == 1 and not told["ok"] and "has no 'g'" in told["error"]["message"]
+
+
+def test_a_checked_export_says_by_how_much_it_agrees(tmp_path):
+    pytest.importorskip("jax")
+    (tmp_path / "net.py").write_text("import jax.numpy as jnp\ndef f(x):\n    return jnp.tanh(x), x * 2\n")
+    call = ("export", "net:f", "-i", "f32[B,3]", "-o", "x.onnx", "--check")
+    done = run(*call, env=in_this_python(), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "compared with JAX: all 2 results agree; the largest difference is " in done.stdout
+    (told,) = json.loads(run(*call, "--json", env=in_this_python(), cwd=tmp_path).stdout)
+    assert told["check"].startswith("all 2 results agree")
 
 
 def test_findings_print_an_array(tmp_path):

@@ -150,6 +150,33 @@ def test_what_changed_in_a_node(tmp_path):
     assert "nodes: 2 same, 0 moved, 1 changed, 0 removed, 1 added" in text and "+ Neg extra" in text
 
 
+def test_renamed_constants_are_one_line(tmp_path):
+    def write(path, names, second=3.0):
+        value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["B", 3]) for n in ("x", "y")]
+        made = [helper.make_node("Mul", ["x", names[0]], ["m"]), helper.make_node("Add", ["m", names[1]], ["y"])]
+        held = [onnx.numpy_helper.from_array(np.full(3, v, np.float32), n) for n, v in zip(names, (2.0, second))]
+        graph = helper.make_graph(made, "g", value[:1], value[1:], held)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+        return path
+
+    a, b = write(tmp_path / "a.onnx", ["w", "b"]), write(tmp_path / "b.onnx", ["onnx::Mul_7", "onnx::Add_9"])
+    done = run("diff", a, b)
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "renamed: 2 constants: w -> onnx::Mul_7, b -> onnx::Add_9",
+        "nodes: 2 same, 0 moved, 0 changed, 0 removed, 0 added",
+    ]
+    told = json.loads(run("diff", "--json", a, b).stdout)[0]
+    assert told["renamed_constants"] == [["w", "onnx::Mul_7"], ["b", "onnx::Add_9"]] and told["lines"] == []
+    import sardonyx
+
+    assert sardonyx.diff(a, b).renamed_constants == [("w", "onnx::Mul_7"), ("b", "onnx::Add_9")]
+    other = run(
+        "diff", a, write(tmp_path / "c.onnx", ["w2", "b2"], second=5.0)
+    ).stdout  # one is renamed, one is another
+    assert "renamed: 1 constant: w -> w2" in other and "1 changed" in other and "b2" in other
+
+
 def test_results_show_themselves_in_notebooks(tmp_path):
     import sardonyx
 
@@ -225,6 +252,10 @@ def test_the_source_line_of_a_node(tmp_path):
     for query, count in (("model.py:41", 1), ("src/net.py:7", 1), ("model.py", 1), ("forward:41", 1), (":7", 1)):
         (told,) = json.loads(run("where", path, "--line", query, "--json").stdout)
         assert [n["name"] for n in told["nodes"]] == ["n1"] * count, query
+    assert run("where", path, "model.py:41").stdout == run("where", path, "--line", "model.py:41").stdout != ""
+    assert run("where", path, "model.py").stdout.startswith("n1 ")
+    done = run("where", path, "model.py:42")
+    assert done.returncode == 1 and "no node comes from model.py:42" in done.stderr
     for query in ("model.py:42", "odel.py:41", "call:41", "Relu"):
         done = run("where", path, "--line", query)
         assert done.returncode == 1 and "no node comes from" in done.stderr and done.stdout == "", query

@@ -228,6 +228,32 @@ def test_operators_without_a_count_are_told(tmp_path):
     assert re.search(r"FLOP +39 +39$", said, re.M) and "without the arithmetic of 5 nodes before and 5 after" in said
 
 
+def test_flops_of_one_side_are_no_change(tmp_path):
+    """The sizes of the product are known once the branch is."""
+    body = lambda op, inputs, name: helper.make_graph(  # noqa: E731
+        [helper.make_node(op, inputs, [name])], name, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)]
+    )
+    then, other = body("Reshape", ["x", "row"], "t"), body("Identity", ["x"], "e")
+    nodes = [
+        helper.make_node("If", ["c"], ["h"], then_branch=then, else_branch=other),
+        helper.make_node("MatMul", ["h", "w"], ["y"]),
+    ]
+    constants = {"c": np.bool_(True), "row": np.int64([1, 13]), "w": np.ones((13, 7), np.float32)}
+    model = model_of(nodes, {"x": [13]}, {"y": None}, constants)
+    path = save(model, tmp_path / "m.onnx")
+    (told,) = json.loads(command("optimize", path, "-o", tmp_path / "out.onnx", "--json").stdout)
+    counted = told["nodes_without_cost"]
+    rows = [p["saved"] for p in told["passes"]] + told["saved_beside"]
+    said = command("optimize", path, "-o", tmp_path / "out.onnx").stdout
+    assert counted["before"] > counted["after"] and not re.search(r"^ *FLOP +\d", said, re.M), said
+    assert any(r["flops"] is None and r["flops_at"] is None for r in rows)
+
+
+def test_the_sizes_of_flops_stand_beside_them(tmp_path):
+    said = command("optimize", save(gelu_and_more(), tmp_path / "m.onnx"), "-o", tmp_path / "out.onnx").stdout
+    assert re.search(r"^ *FLOP .* at B=1$", said, re.M), said
+
+
 def test_the_table_and_the_result_file(tmp_path):
     """Counting changes nothing: the file is the same as without."""
     path = save(gelu_and_more(), tmp_path / "m.onnx")

@@ -1,10 +1,12 @@
 """`sardonyx verify`: two models evaluated on the same inputs."""
 
+import json
+
 import onnx
 import pytest
 import sardonyx
 from command import sardonyx as command
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 
 def save(path, ops, inputs=("x", "y"), results=1):
@@ -139,5 +141,47 @@ def test_core_ml_packages(tmp_path):
         command("verify", one, tmp_path / "small.mlpackage")
     assert command("verify", one, other, ok=False).returncode == 1
     assert command("coreml", "optimize", one, "-o", one, "--verify", "always", ok=False).returncode == 2
+    with pytest.raises(sardonyx.Error, match=r"input 'x' is f32\[3,3\], expected f32\[2,3\]"):
+        sardonyx.coreml.load(one).run([np.zeros((3, 3), np.float32)])
     onnx_model = save(tmp_path / "a.onnx", [("Add", ["x", "y"])])
-    assert "cannot be compared" in command("verify", one, onnx_model, ok=False).stderr
+    assert "the models have 1 and 2 inputs" in command("verify", one, onnx_model, ok=False).stderr
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_model_and_its_package(tmp_path, precision):
+    """Sizes and integers too; half precision may be off by a fiftieth of the largest element."""
+    import numpy as np
+
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Gather", ["w", "i"], ["r"]),
+        helper.make_node("MatMul", ["x", "v"], ["m"]),
+        helper.make_node("Add", ["m", "r"], ["s"]),
+        helper.make_node("Tanh", ["s"], ["y"]),
+        helper.make_node("Cast", ["i"], ["j"], to=TensorProto.INT64),
+        helper.make_node("Add", ["j", "j"], ["k"]),
+    ]
+    rng = np.random.default_rng(0)
+    held = [
+        numpy_helper.from_array(rng.normal(size=s).astype(np.float32), n) for n, s in (("w", (5, 7)), ("v", (3, 7)))
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [value("x", TensorProto.FLOAT, ["B", 3]), value("i", TensorProto.INT64, ["B"])],
+        [value("y", TensorProto.FLOAT, ["B", 7]), value("k", TensorProto.INT64, ["B"])], held,
+    )  # fmt: skip
+    model, package = tmp_path / "m.onnx", tmp_path / "m.mlpackage"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    command("convert", model, "-o", package, "--compute-precision", precision, "--size", "B <= 64")
+    said = command("verify", model, package).stdout
+    assert "the models compute the same" in said and "largest error" in said
+    (told,) = json.loads(command("verify", model, package, "--json").stdout)
+    assert told["largest_error"] > (1e-5 if precision == "fp16" else 0) and told["evaluations"] >= 3
+    if precision == "fp16":
+        assert command("verify", model, package, "--rtol", "1e-6", ok=False).returncode == 1
+    held[1].CopyFrom(numpy_helper.from_array(1.5 * numpy_helper.to_array(held[1]), "v"))
+    graph.initializer[1].CopyFrom(held[1])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "other.onnx"
+    )
+    done = command("verify", tmp_path / "other.onnx", package, ok=False)
+    assert done.returncode == 1 and "the models differ: result 0 differs" in done.stdout

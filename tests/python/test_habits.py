@@ -1,0 +1,196 @@
+# ruff: noqa: F811
+"""Command lines as people type them: other tools' spellings, typos, a second run."""
+
+import json
+import os
+import subprocess
+import sys
+
+import command as built
+import onnx
+import pytest
+import sardonyx
+from command import sardonyx as command
+from test_command import gelu, in_this_python, model, package, run  # noqa: F401
+
+
+def test_the_output_as_a_second_argument(model, tmp_path):
+    command("optimize", model, tmp_path / "a.onnx")
+    command(model, tmp_path / "b.onnx")
+    command("optimize", model, tmp_path / "c.onnx", "--opset", 20, "--quiet")
+    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+    assert len(onnx.load(tmp_path / "c.onnx").graph.node) == 1
+    command("optimize", model, tmp_path / "a.onnx")  # once more
+    other = gelu()
+    other.graph.output[0].name = other.graph.node[-1].output[0] = "z"
+    onnx.save(other, tmp_path / "other.onnx")
+    done = run("optimize", model, tmp_path / "other.onnx")  # not made from it: perhaps one more to optimize
+    assert done.returncode == 2 and f"help: sardonyx optimize {model} -o {tmp_path}/other.onnx " in done.stderr
+    assert onnx.load(tmp_path / "other.onnx") == other
+    command("convert", model, tmp_path / "m.mlpackage")
+    command("convert", model, tmp_path / "m.mlpackage", "-q")
+    done = run("optimize", model)
+    assert done.returncode == 2 and f"help: sardonyx optimize {model} -o in-small.onnx" in done.stderr
+    done = run(model)
+    assert done.returncode == 2 and f"help: sardonyx info {model}" in done.stderr
+
+
+def test_help_as_a_command(model):
+    assert run("help").stdout == run("--help").stdout
+    assert run("help", "optimize").stdout == run("optimize", "--help").stdout
+    assert run("help", "coreml", "optimize").stdout == run("coreml", "optimize", "--help").stdout
+    done = run("help", "optimise")
+    assert done.returncode == 2 and "did you mean 'optimize'?" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--overwrite-input-shape", "--input-shapes", "--input-shape"])
+def test_names_of_options_in_other_tools(model, tmp_path, option):
+    command("optimize", model, "-o", tmp_path / "a.onnx", option, "x:7,13")
+    assert onnx.load(tmp_path / "a.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_value == 7
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        ("--target-opset", "use --opset N"),
+        ("--model-check", "use --verify model"),
+        ("--opst", "did you mean --opset?"),
+        ("--skip-constant-folding", "use --skip fold_constants"),
+        ("--batch", "use --input-shape NAME:8,3,224,224"),
+        ("--fp16", "use --compute-precision fp16"),
+        ("-f", "an existing file is replaced"),
+    ],
+)
+@pytest.mark.parametrize("output", [[], ["-o"]], ids=["second argument", "-o"])
+def test_unknown_options_are_answered(model, tmp_path, given, answer, output):
+    done = run("optimize", model, *output, tmp_path / "a.onnx", given)
+    assert done.returncode == 2 and f"there is no option {given}" in done.stderr and answer in done.stderr
+
+
+def test_the_version_as_people_ask_for_it():
+    said = {run(asked).stdout for asked in ("--version", "-V", "version")}
+    assert len(said) == 1 and said.pop().strip() == sardonyx.__version__
+
+
+def test_verify_alone_compares_the_model(model, tmp_path):
+    for arguments in (("--verify", model, "-o", tmp_path / "a.onnx"), (model, tmp_path / "b.onnx", "--verify")):
+        done = run("optimize", *arguments)
+        assert done.returncode == 0 and "evaluations before and after compared" in done.stdout, done.stderr
+    assert "compared" not in run("optimize", model, "-o", tmp_path / "c.onnx", "--verify", "off").stdout
+    assert run("optimize", model, "-o", tmp_path / "c.onnx", "--verify", "modl").returncode == 2
+    sardonyx.optimize(str(model), str(tmp_path / "d.onnx"), verify=True)
+    assert sardonyx.report.last().evaluations > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (("export", "net:f", "-o", "x.onnx", "--opst", "18"), "there is no option --opst\n  did you mean --opset?"),
+        (("export", "net:f"), "-o is missing: where the result goes\n  help: sardonyx export net:f -o model.onnx"),
+        (("explain", "net:f", "--imput", "f32[3]"), "there is no option --imput\n  did you mean --input?"),
+        (("profile", "m.onnx", "--by", "nod"), "nod not in {node,operator,module,line}"),
+        (("profile", "m.onnx", "--threds", "2"), "there is no option --threds\n  did you mean --threads?"),
+        (("profile",), "model is required"),
+    ],
+)
+def test_commands_of_python_answer_typos_as_the_others_do(arguments, answer):
+    done = run(*arguments, env={"SARDONYX_PYTHON": "/nowhere/python"})
+    assert done.returncode == 2 and answer in done.stderr and "\n  help: " in done.stderr
+    module = subprocess.run(
+        [sys.executable, "-m", "sardonyx", *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | in_this_python(),
+    )
+    assert module.returncode == 2 and module.stderr.startswith("error: ") and "--help`" in module.stderr, module.stderr
+
+
+def test_options_that_repeat_reach_python(tmp_path):
+    pytest.importorskip("jax")
+    (tmp_path / "net.py").write_text("def f(x, y):\n    return x + y\n")
+    call = ("export", "net:f", "-i", "f32[3]", "-i", "[3]", "-o", "x.onnx")
+    done = run(*call, env=in_this_python(), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(onnx.load(tmp_path / "x.onnx").graph.input) == 2
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_standard_output_is_an_error(model, tmp_path):
+    calls = [
+        ("info", model), ("info", model, "--json"), ("info", model, "--text"), ("check", model), ("view", model), ("passes",),
+        ("optimize", model, "-o", tmp_path / "a.onnx"), ("optimize", model, "-o", "-"), ("run", model, "--random"),
+        ("diff", model, model), ("verify", model, model), ("view", model, "-o", "-"), ("completion", "bash"), ("--help",),
+        ("--version",), ("info", "no.onnx", "--json"), ("profile", model, "--runs", 1),
+    ]  # fmt: skip
+    for call in calls:
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [built.BUILD / "sardonyx", *map(str, call)],
+                stdout=full, stderr=subprocess.PIPE, text=True, env=os.environ | in_this_python(),
+            )  # fmt: skip
+        assert done.returncode == 1, call
+        assert "cannot write" in done.stderr or "no.onnx" in call, (call, done.stderr)
+        assert "Traceback" not in done.stderr and "terminate" not in done.stderr, (call, done.stderr)
+
+
+def test_unknown_commands_are_answered():
+    assert "did you mean 'optimize'?" in run("optimze", "a.onnx", "b").stderr
+    assert "sardonyx optimize MODEL -o OUTPUT" in run("simplify", "a").stderr
+
+
+@pytest.mark.parametrize("spelled", ["net:make", "net:make()", "net.py:f", "net:f", "sub/other.py:g"])
+def test_spellings_of_a_function(tmp_path, spelled):
+    pytest.importorskip("jax")
+    (tmp_path / "net.py").write_text("def f(x):\n    return x + x\ndef make():\n    return f\n")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "other.py").write_text("def g(x):\n    return x * x\n")
+    done = run("export", spelled, "-i", "f32[3]", "-o", "out/x.onnx", "--json", env=in_this_python(), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["nodes"] == 1 and (tmp_path / "out" / "x.onnx").exists()
+
+
+def test_names_that_are_near(tmp_path):
+    pytest.importorskip("jax")
+    (tmp_path / "net.py").write_text("def forward(x):\n    return x + x\n")
+    env = in_this_python()
+    done = run("export", "net:forwrad", "-o", "x.onnx", env=env, cwd=tmp_path)
+    assert done.returncode == 1 and "did you mean 'forward'?" in done.stderr
+    done = run("export", "nett:forward", "-o", "x.onnx", env=env, cwd=tmp_path)
+    assert done.returncode == 1 and "did you mean 'net'?" in done.stderr
+    done = run("export", "gone.py:forward", "-o", "x.onnx", env=env, cwd=tmp_path)
+    assert done.returncode == 1 and "there is no file" in done.stderr
+
+
+def test_what_is_no_function_is_answered(tmp_path):
+    pytest.importorskip("jax")
+    (tmp_path / "net.py").write_text(
+        "def f(x):\n    return x\ndef make(width=8):\n    return f\nclass Net:\n    def __call__(self, x):\n        return x\n"
+    )
+    answers = {
+        "net:make": "help: 'net:make()' calls it",
+        "net:Net": "help: Net is a class; 'net:Net()' makes an object of it",
+        "net.f": "did you mean 'net:f'?",
+        "net.py": "help: name a function of the file: net.py:NAME",
+        "net:": "expected module:function",
+    }
+    for spelled, answer in answers.items():
+        for verb, more in (("export", ["-o", "x.onnx"]), ("explain", [])):
+            done = run(verb, spelled, "-i", "f32[3]", *more, env=in_this_python(), cwd=tmp_path)
+            assert done.returncode == 1 and answer in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert (
+        run("export", "net:make()", "-i", "f32[3]", "-o", "x.onnx", env=in_this_python(), cwd=tmp_path).returncode == 0
+    )
+
+
+def test_missing_folders_are_made_by_all_commands(model, package, tmp_path):
+    new = tmp_path / "new"
+    command("optimize", model, "-o", new / "a" / "m.onnx")
+    command("convert-opset", model, "--opset", 20, "-o", new / "b" / "m.onnx")
+    command("view", model, "-o", new / "c" / "m.html")
+    command("view", model, "-o", new / "d" / "m.sx")
+    command("lower", new / "d" / "m.sx", "-o", new / "e" / "m.onnx")
+    command("run", model, "--random", "-o", new / "f" / "y.npz")
+    command("coreml", "optimize", package, "-o", new / "g" / "m.mlpackage")
+    command("optimize", model, "-o", f"{new}/h/")
+    for name in ("a/m.onnx", "b/m.onnx", "c/m.html", "d/m.sx", "e/m.onnx", "f/y.npz", "g/m.mlpackage", "h/in.onnx"):
+        assert (new / name).exists(), name
