@@ -96,7 +96,7 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *_LAZY})
+    return [*__all__, "__version__"]
 
 
 if "jax" in sys.modules:

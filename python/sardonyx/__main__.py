@@ -32,7 +32,7 @@ def _add_traced(commands, name: str, what: str) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="SPEC",
-        help='one per argument, in order: "f32[B,224,224,3]", "x=i32[B,T]", "x:B,3", "key[]"',
+        help='one per argument, in order: "f32[B,224,224,3]", "x=i32[B,T]", "x:B,3", "key[]"; a pytree as JSON: \'{"k": ["B", 16], "i": "i32[B]"}\'',
     )
     command.add_argument(
         "--plugin",
@@ -50,8 +50,16 @@ def _add_traced(commands, name: str, what: str) -> argparse.ArgumentParser:
     return command
 
 
+class _Parser(argparse.ArgumentParser):
+    """Refuses a wrong command line as the native command does, which checks it before Python starts."""
+
+    def error(self, message):
+        print(f"error: {message}\n  help: `{self.prog} --help`", file=sys.stderr)
+        sys.exit(2)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="sardonyx", description="Export JAX functions as ONNX.")
+    parser = _Parser(prog="sardonyx", description="Export JAX functions as ONNX.")
     parser.add_argument("--plugin", action="append", default=[], metavar="LIB.so", help="as in the commands")
     commands = parser.add_subparsers(dest="command", required=True)
     export = _add_traced(commands, "export", "export a function, given as module:function")
@@ -72,7 +80,9 @@ def _parser() -> argparse.ArgumentParser:
         "--opset", type=int, default=None, help="opset of the model (default: 23, or the newest that the target loads)"
     )
     export.add_argument(
-        "--target", default=None, help="runtime that must run the model, such as ort-1.17; of packages: iOS15 to iOS18"
+        "--target",
+        default=None,
+        help="runtime that must run the model, such as ort-1.17; of packages: iOS15 to iOS18, iOS26",
     )
     export.add_argument(
         "--compute-precision", choices=("fp16", "fp32"), default=None, help="of packages (default: fp16)"
@@ -97,6 +107,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME:COLORS",
         help="of packages: an input that takes images",
     )
+    for option, metavar, about in (
+        ("--image-output", "NAME:COLORS", "a result that is an image"),
+        ("--input-type", "NAME=fp16", "the element type of an input of floats, or of all"),
+        ("--output-type", "NAME=fp16", "the element type of a result of floats, or of all"),
+        ("--default-size", "T=128", "what a named size is by default, within its range"),
+    ):
+        export.add_argument(option, action="append", default=[], metavar=metavar, help=f"of packages: {about}")
     export.add_argument(
         "--enumerated-shape",
         action="append",
@@ -124,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_argument("--most", type=int, default=20, metavar="N", help="how many rows")
     profile.add_argument("--input-shape", action="append", default=[], metavar="SHAPE", help="as x:1,3,224,224")
     profile.add_argument("--inputs", default=None, metavar="FILE", help="an .npz file with arrays by name")
-    profile.add_argument("--runs", type=int, default=10, metavar="N", help="how many runs are counted")
+    profile.add_argument("--runs", type=int, default=None, metavar="N", help="how many runs are counted")
     profile.add_argument("--threads", type=int, default=0, metavar="N", help="threads of one operator")
     profile.add_argument("--provider", action="append", default=[], metavar="NAME", help="execution provider")
     profile.add_argument("-o", "--output", default=None, metavar="FILE", help="a page of the model, colored by time")
@@ -236,6 +253,21 @@ def _require_jax() -> None:
         ) from None
 
 
+def _inputs_of(texts: list[str]) -> list:
+    """The arguments of -i: texts, and pytrees as JSON."""
+    found = []
+    for text in texts:
+        is_tree = text.lstrip().startswith(("{", "[{", "[[", '["'))
+        try:
+            found.append(json.loads(text) if is_tree else text)
+        except json.JSONDecodeError as e:
+            raise Error(
+                f"--input {text}: not JSON at column {e.colno}: {e.msg}",
+                notes=['help: names and texts take double quotes, as in \'{"k": ["B", 16], "i": "i32[B]"}\''],
+            ) from None
+    return found
+
+
 def _names(text):
     return text if text in (None, "positional") else text.split(",")
 
@@ -250,6 +282,20 @@ def _head(command: str, name: str, ok: bool) -> dict[str, Any]:
 
 def _print_json(*objects) -> None:
     print(json.dumps(list(objects), indent=2))
+
+
+# Options of export.
+_OF_PACKAGES = (
+    "compute_precision",
+    "state",
+    "image_input",
+    "image_output",
+    "input_type",
+    "output_type",
+    "default_size",
+    "enumerated_shape",
+    "class_labels",
+)
 
 
 def _export_package(options, fn, name: str) -> int:
@@ -267,13 +313,17 @@ def _export_package(options, fn, name: str) -> int:
             raise Error(f"{option} is for ONNX models, and '{options.output}' is a Core ML package")
     program = sardonyx.to_coreml(
         fn,
-        options.input,
+        _inputs_of(options.input),
         model_name=name,
         output_path=options.output,
         minimum_deployment_target=options.target or "iOS17",
         compute_precision=options.compute_precision or "fp16",
         states=dict(_pair(s) for s in options.state),
         image_inputs=dict(text.partition(":")[::2] for text in options.image_input),
+        image_outputs=dict(text.partition(":")[::2] for text in options.image_output),
+        input_types=_types(options.input_type),
+        output_types=_types(options.output_type),
+        default_sizes=_sizes(options.default_size),
         enumerated_shapes=_shapes(options.enumerated_shape),
         class_labels=options.class_labels,
         inputs_as_nchw=_positions(options.inputs_as_nchw),
@@ -305,6 +355,22 @@ def _shapes(texts: list[str]) -> dict[str, list[list[int]]]:
     return found
 
 
+def _types(texts: list[str]) -> dict[str, str]:
+    """Element types by name; those of all have none."""
+    parts = [text.rpartition("=") for text in texts]
+    return {name: kind for name, _, kind in parts}
+
+
+def _sizes(texts: list[str]) -> dict[str, int]:
+    found = {}
+    for text in texts:
+        name, _, size = text.partition("=")
+        if not size.isdecimal():
+            raise Error(f"expected a size as T=128, found '{text}'")
+        found[name] = int(size)
+    return found
+
+
 def _pair(text: str) -> tuple[str, str]:
     name, equals, result = text.partition("=")
     if not equals:
@@ -319,17 +385,10 @@ def _export(options) -> int:
     is_package = options.output.endswith((".mlpackage", ".mlmodel"))
     if not is_package:
         _sardonyx.require_output_name(options.output)  # before the work
-        if any(
-            (
-                options.compute_precision,
-                options.state,
-                options.image_input,
-                options.enumerated_shape,
-                options.class_labels,
-            )
-        ):
+        if any(getattr(options, name) for name in _OF_PACKAGES):
+            names = [f"--{name.replace('_', '-')}" for name in _OF_PACKAGES]
             raise Error(
-                "--compute-precision, --state, --image-input, --enumerated-shape and --class-labels are for Core ML packages",
+                f"{', '.join(names[:-1])} and {names[-1]} are for Core ML packages",
                 notes=["help: -o NAME.mlpackage writes one"],
             )
 
@@ -342,7 +401,7 @@ def _export(options) -> int:
             return _export_package(options, fn, name)
         sardonyx.to_onnx(
             fn,
-            options.input,
+            _inputs_of(options.input),
             model_name=name,
             opset=options.opset,
             functions=options.functions,
@@ -364,6 +423,7 @@ def _export(options) -> int:
     except Error as e:
         raise _with_advice(e, options.function, fn) from e.__cause__
     report = sardonyx.report.last()
+    agreement = _agreement(options, fn) if options.check else None
     if options.json:
         _print_json(
             _head("export", options.function, True)
@@ -375,10 +435,27 @@ def _export(options) -> int:
                 "ops": report.ops,
                 "seconds": report.stages,
             }
+            | ({"check": agreement} if agreement else {})
         )
     else:
         print(report.table)
+        if agreement:
+            print(f"  compared with JAX: {agreement}")
     return 0
+
+
+def _agreement(options, fn) -> str:
+    """By how much the model that was written agrees with JAX, which `check=` has compared it with."""
+    import sardonyx
+
+    return sardonyx.allclose(
+        fn,
+        options.output,
+        options.input,
+        enable_double_precision=options.double,
+        inputs_as_nchw=_positions(options.inputs_as_nchw),
+        outputs_as_nchw=_positions(options.outputs_as_nchw),
+    )[1]
 
 
 def _explain(options) -> int:
@@ -390,7 +467,11 @@ def _explain(options) -> int:
     fn = find_function(options.function, bool(options.input))
     try:
         found = sardonyx.explain(
-            fn, options.input, enable_double_precision=options.double, opset=options.opset, target=options.target
+            fn,
+            _inputs_of(options.input),
+            enable_double_precision=options.double,
+            opset=options.opset,
+            target=options.target,
         )
     except Error as e:
         raise _with_advice(e, options.function, fn) from e.__cause__
@@ -440,6 +521,7 @@ def _profile(options) -> int:
                 | {
                     "seconds": p.seconds,
                     "runs": p.runs,
+                    "shapes": p.shapes,
                     "onnxruntime": p.onnxruntime,
                     "nodes": [vars(n) for n in p.nodes],
                     "output": options.output,
@@ -481,6 +563,19 @@ def _native(arguments) -> int:
 
 
 def main(arguments=None) -> int:
+    try:
+        status = _main(arguments)
+        sys.stdout.flush()
+    except OSError as e:
+        if e.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python writes what is left once more when it ends
+        print(f"error: cannot write to standard output: {e.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
+def _main(arguments) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["lint-plugin"]:  # parses its own options
         from sardonyx import lint

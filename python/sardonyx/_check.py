@@ -20,9 +20,11 @@ from sardonyx import (
     plugins,
 )
 from sardonyx._error import Error
+from sardonyx._require import known_keywords
 from sardonyx._run import Session
 
 
+@known_keywords
 def allclose(
     fn: Callable[..., Any],
     model: Any,
@@ -105,6 +107,12 @@ def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, expor
             if expected is not None:
                 same, text = _compare.compare_results(expected, found, names, None, None, outputs_as_nchw)
             if not same:
+                other = [b for b in spec.branches if b.holds(sizes)]
+                if other:
+                    raise Error(
+                        f"the exported model differs from JAX{where}: {text}",
+                        notes=[f"the model has the side where {other[0]} is false"],
+                    )
                 raise Error(
                     f"the exported model differs from JAX{where}: {text}", "internal", second.where_it_differs()
                 )

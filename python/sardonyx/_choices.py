@@ -22,11 +22,16 @@ def _adjoint(x):
     return np.conj(np.swapaxes(x, -1, -2))
 
 
-def _eigh(params, a, vectors, values):
+def _eigh(params, given, vectors, values):
     triangle, strict = (np.tril, -1) if params["lower"] else (np.triu, 1)
-    a = triangle(a) + _adjoint(triangle(a, strict))
+    a = triangle(given, strict)  # of the diagonal, only real parts count
+    a = a + _adjoint(a) + _diagonal(given)
     yield "A V - V W", a @ vectors - vectors * values[..., None, :], a
     yield from _orthonormal("V", vectors)
+
+
+def _diagonal(a):
+    return np.real(np.einsum("...ii->...i", a))[..., None] * np.eye(a.shape[-1])
 
 
 def _svd(params, a, s, u=None, vh=None):

@@ -3,21 +3,21 @@
 import contextlib
 import os
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from sardonyx import _expand, _functions, _inputs, _source, _state, _trace, _training_mode, plugins
+from sardonyx import _expand, _functions, _inputs, _size_branches, _source, _state, _trace, _training_mode, plugins
 from sardonyx import _sardonyx as native
 from sardonyx import report as reports
 from sardonyx._error import Error
-from sardonyx._require import one_of, require
+from sardonyx._require import known_keywords, one_of, require, warn
 
 # Opsets that the lowerings support.
 _OLDEST_OPSET, _NEWEST_OPSET = 7, 28
 _DEFAULT_OPSET = 23
 
 
+@known_keywords
 def to_onnx(
     fn: Callable[..., Any],
     inputs: Sequence[Any],
@@ -259,12 +259,13 @@ def _read_program(
             spec = _inputs.normalize(fn, inputs, input_params, enable_double_precision, narrowed.append)
             if narrowed:
                 more = f" (and {len(narrowed) - 1} more)" if len(narrowed) > 1 else ""
-                warnings.warn(narrowed[0] + more, UserWarning, stacklevel=3)
+                warn(narrowed[0] + more)
             _check_positions("inputs_as_nchw", inputs_as_nchw, spec.positional)
             with (
                 plugins._active() as lowerings,
                 _functions.exporting() as functions,
                 _training_mode.watched() as batch_norms,
+                _size_branches.watched() as spec.branches,
             ):
                 closed, shapes = _trace.trace(fn, spec)
                 while functions.leaves_values_behind(closed):
@@ -272,9 +273,11 @@ def _read_program(
                 traced = _expand.without_high_values(closed)
                 closed, spec.state = _state.without_references(traced, spec.references)
             if baked := _training_mode.warning(fn, traced, batch_norms):
-                warnings.warn(baked, UserWarning, stacklevel=3)
+                warn(baked)
+            if taken := _size_branches.warning(_source.callable_name(fn), spec.branches):
+                warn(taken)
             if prints := _trace.prints(traced):
-                warnings.warn(f"{prints}: a model does not print, so this is left out", UserWarning, stacklevel=3)
+                warn(f"{prints}: a model does not print, so this is left out")
             if custom_ops:
                 from sardonyx import _custom_ops
 
@@ -383,6 +386,8 @@ def _target(target, opset) -> tuple[str, int]:
     name, newest = ("", _NEWEST_OPSET) if target is None else native.target(target)[:2]
     if opset is None:
         return name, min(_DEFAULT_OPSET, newest)
+    if isinstance(opset, str) and opset.strip().isdigit():
+        opset = int(opset)
     if not isinstance(opset, int) or not _OLDEST_OPSET <= opset <= _NEWEST_OPSET:
         raise Error(f"opset {opset} is not supported", notes=[f"expected {_OLDEST_OPSET} to {_NEWEST_OPSET}"])
     if opset > newest:

@@ -5,15 +5,17 @@ have are refused by name, unless they are at their default. After the documentat
 onnxslim 0.1.
 """
 
+import inspect
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sardonyx._error import Error
 from sardonyx._optimize import optimize_bytes, request
-from sardonyx._require import require
+from sardonyx._require import require, unknown_keyword
 
 # Keywords of onnxsim.simplify without a counterpart, with their defaults.
 _ONLY_ONNXSIM = {
@@ -106,7 +108,7 @@ def simplify(
             by Sardonyx's evaluator).
         perform_optimization: False folds constants and removes dead nodes, and does nothing else.
         skip_fuse_bn: Leave batch normalizations beside convolutions.
-        overwrite_input_shapes, input_shapes: Sizes to give to inputs, by name.
+        overwrite_input_shapes, input_shapes: Sizes to give to inputs, by name; -1 leaves a size as it is.
         test_input_shapes, input_data, input_fill: What `check_n` runs: sizes of dynamic inputs (1 where none
             is given), arrays, or "random", "ones", "zeros", "arange".
         skipped_optimizers: Names of onnxsim's optimizers, or of passes of Sardonyx.
@@ -133,12 +135,12 @@ def simplify(
     for name, value in others.items():
         if name in _ALWAYS_SO or (name in _ONLY_ONNXSIM and value == _ONLY_ONNXSIM[name]):
             continue
-        known = name in _ONLY_ONNXSIM
+        if name not in _ONLY_ONNXSIM:
+            raise unknown_keyword("simplify", name, [*inspect.signature(simplify).parameters])
         raise Error(
-            f"simplify has no {'counterpart of onnxsim’s' if known else 'keyword'} {name}"
-            + (f" (found {value!r})" if known else ""),
-            "unsupported" if known else "invalid_argument",
-            ["help: sardonyx.optimize has options of its own"] if known else [],
+            f"simplify has no counterpart of onnxsim’s {name} (found {value!r})",
+            "unsupported",
+            ["help: sardonyx.optimize has options of its own"],
         )
     proto, folder = _load(model)
     before = proto
@@ -219,7 +221,7 @@ def slim(
     """
     wanted = {"dtype": dtype, **{k: v for k, v in others.items() if k in ("inspect", "dump_to_disk")}}
     if unknown := [k for k in others if k not in ("inspect", "dump_to_disk")]:
-        raise Error(f"slim has no keyword {unknown[0]}", "invalid_argument")
+        raise unknown_keyword("slim", unknown[0], [*inspect.signature(slim).parameters])
     for name, value in wanted.items():
         if value:
             help_ = (
@@ -277,7 +279,8 @@ def _load(model):
 
 
 def _optimized(proto, folder: str, **options):
-    data = optimize_bytes(proto.SerializeToString(), folder, request(**options))
+    # Their callers read the types of inner values from value_info.
+    data = optimize_bytes(proto.SerializeToString(), folder, request(declare_types=True, **options))
     return type(proto).FromString(data)
 
 
@@ -285,6 +288,8 @@ def _save(proto, path, beside: bool) -> None:
     onnx = require("onnx", "onnx")
     path = os.fspath(path)
     beside = beside or proto.ByteSize() >= 2**31 - 1
+    if beside:  # onnx appends to a file that is there
+        Path(f"{path}.data").unlink(missing_ok=True)
     onnx.save(proto, path, save_as_external_data=beside, location=f"{os.path.basename(path)}.data" if beside else None)
 
 

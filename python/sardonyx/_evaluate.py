@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from sardonyx import _sardonyx, ir
 from sardonyx._error import Error
+from sardonyx._require import known_keywords
 
 
 def _to_native(value: Any) -> Any:
@@ -46,6 +47,7 @@ def _load(model: Any) -> ir.Model:
     return ir.from_proto(model)
 
 
+@known_keywords
 def evaluate(
     model: Any,
     inputs: Mapping[str, Any] | Sequence[Any] = (),

@@ -10,6 +10,7 @@ from sardonyx import _source, plugins
 from sardonyx import report as reports
 from sardonyx._convert import _one_error, _read_program, _target
 from sardonyx._error import Error
+from sardonyx._require import known_keywords
 
 
 @dataclass
@@ -58,6 +59,7 @@ class Explanation:
         return "\n".join(said)
 
 
+@known_keywords
 def explain(
     fn: Any,
     inputs: Sequence[Any] = (),

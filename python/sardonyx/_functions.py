@@ -25,6 +25,7 @@ class exporting:
 
     def __init__(self):
         self._written_out: set[tuple[str, str]] = set()
+        self.numbers: dict[str, list[str]] = {}  # by function, the parameters that are attributes of calls
 
     def __enter__(self):
         self._token = _exporting.set(self)
@@ -65,6 +66,16 @@ class exporting:
                     notes=["help: return it from there; jax.checking_leaks() shows where it leaks"],
                 )
         return self._written_out != before
+
+
+def advice_on_numbers() -> str:
+    """What to do where Python needs a number that is an attribute; "" if there are none."""
+    export = _exporting.get()
+    if export is None or not export.numbers:
+        return ""
+    function, names = next(iter(export.numbers.items()))
+    listed = ", ".join(names)
+    return f"attributes= makes an array of {listed} in {function}: leave out what decides a shape, an axis or a branch"
 
 
 def onnx_function(
@@ -160,6 +171,8 @@ def _marked(fn: Callable, mark: dict, attributes: Sequence[str], given: dict) ->
         values = {a: bound.arguments[a] for a in attributes if _is_number(bound.arguments[a])}
         for a in values:
             bound.arguments[a] = _Number(a)
+        if values:
+            export.numbers[mark["function"]] = list(values)
         values = _as_floats(fn, bound, values)
         return _call(fn, mark, bound.args, bound.kwargs, values)
 

@@ -42,7 +42,7 @@ class Inputs:
     values: dict[str, Any] = field(default_factory=dict)  # input_params as they were given
     constraints: list[str] = field(default_factory=list)  # "B >= 2", as written in shapes or stated by a scope
     data_sizes: dict[str, str] = field(default_factory=dict)  # symbols that depend on data, and where from
-    integers: str = ""  # a tuple of integers inside a pytree, which may have been meant as a shape
+    branches: dict = field(default_factory=dict)  # comparisons of sizes that were taken as false
     references: list = field(default_factory=list)  # among the inputs, as they were given
     state: _state.State = field(default_factory=_state.State)  # the references that the program changes
 
@@ -113,7 +113,6 @@ def _is_sequence(x: Any) -> bool:
 
 
 def is_shape(x: Any) -> bool:
-    """For an entry of `inputs`. A sequence of integers inside a pytree is that many integers."""
     return _is_sequence(x) and all(map(_is_dim, x))
 
 
@@ -123,14 +122,49 @@ def _is_array(x: Any) -> bool:
 
 def is_leaf(item: Any):
     """Whether something inside `item`, an entry of `inputs`, is one input: the `is_leaf` that
-    flattens the entry."""
+    flattens the entry.
+
+    Inside a pytree, a sequence of sizes with a name among them is a shape. One of integers is a shape, too, unless
+    the entry has arrays or numbers elsewhere: an optimizer's state holds integers as they are.
+    """
+    named_only = _holds_values(item)
 
     def is_one(x: Any) -> bool:
         if x is item:
             return x is None or isinstance(x, str) or is_shape(x) or _is_array(x)
-        return isinstance(x, str) or _is_array(x)
+        return isinstance(x, str) or _is_array(x) or is_shape_inside(x, named_only)
 
     return is_one
+
+
+def is_shape_inside(x: Any, named_only: bool) -> bool:
+    return (
+        _is_sequence(x) and bool(x) and is_shape(x) and not any(map(_is_text, x)) and (not named_only or _has_name(x))
+    )
+
+
+def _is_text(d: Any) -> bool:
+    """Whether it describes an input of its own, such as "x:B,3"."""
+    return isinstance(d, str) and (":" in d or "[" in d)
+
+
+def _has_name(x: Sequence) -> bool:
+    return any(_is_dim(d) and not isinstance(d, (int, np.integer)) for d in x) and not any(map(_is_text, x))
+
+
+def _is_meant_as_shape(x: Any) -> bool:
+    return _is_sequence(x) and (_has_name(x) or is_shape(x))
+
+
+def _holds_values(item: Any) -> bool:
+    """Whether a pytree has arrays, or numbers that are no sizes: it is an example, and no description."""
+    import jax
+
+    leaves = jax.tree_util.tree_leaves(item, is_leaf=lambda x: _is_array(x) or _is_meant_as_shape(x))
+    return any(
+        (_is_array(x) and not isinstance(x, jax.ShapeDtypeStruct)) or isinstance(x, (bool, int, float, complex))
+        for x in leaves
+    )
 
 
 def _refuse_misspelled(inputs: Any) -> None:
@@ -145,13 +179,34 @@ def _refuse_misspelled(inputs: Any) -> None:
             notes=[f"help: write inputs=[{inputs!r}]"],
         )
     for i, item in enumerate(inputs):
-        sizes = [d for d in item if d is not None] if _is_sequence(item) else []
-        if sizes and len(sizes) < len(item) and is_shape(sizes):
-            named = tuple("B" if d is None else d for d in item)
-            raise Error(
-                f"input {i} has the shape {item!r}, and None is not a size",
-                notes=[f"help: give each dynamic size a name of your choice, as in {named!r}"],
-            )
+        for path, x in _sequences(item, f"input {i}"):
+            if x is item or _has_name(x) or not _holds_values(item):
+                _refuse_no_sizes(x, path)
+
+
+def _sequences(item: Any, path: str):
+    """(path, sequence) of each tuple and list in an entry, without those of a shape."""
+    if isinstance(item, Mapping):
+        for key, x in item.items():
+            yield from _sequences(x, f"{path}[{key!r}]")
+    elif _is_sequence(item):
+        yield path, item
+        for n, x in enumerate(item):
+            yield from _sequences(x, f"{path}[{n}]")
+
+
+def _refuse_no_sizes(x: Sequence, path: str) -> None:
+    """Refuses what is meant as a shape and has None or a float among its sizes."""
+    wrong = [d for d in x if not _is_dim(d)]
+    if not wrong or len(wrong) == len(x) or not all(d is None or isinstance(d, float) for d in wrong):
+        return
+    if not _has_name(x) and not all(d is None or d.is_integer() for d in wrong):
+        return  # numbers
+    named = any(d is None for d in wrong)
+    advice = "give each dynamic size a name of your choice" if named else "sizes are integers, and // divides them"
+    free = (name for name in "BTNMKPQRSUVWXYZ" if name not in x)
+    right = tuple(next(free, "n") if d is None else int(d) if isinstance(d, float) else d for d in x)
+    raise Error(f"{path} has the shape {x!r}, and {wrong[0]} is not a size", notes=[f"help: {advice}, as in {right!r}"])
 
 
 def is_static(x: Any) -> bool:
@@ -283,7 +338,7 @@ def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
         for x in leaves(item):
             if isinstance(x, str):
                 symbols.note(parse_text(x)[1])
-            elif x is item and is_shape(x):
+            elif is_shape(x):
                 symbols.note(x)
             elif hasattr(x, "shape"):
                 symbols.note(x.shape)
@@ -319,19 +374,21 @@ def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
         make = _state.abstract if _state.is_reference(x) else jax.ShapeDtypeStruct
         return make(symbols.shape(dims, what), dtype)
 
-    def leaf(x, i, inside):
+    def leaf(path, x, i, inside):
         if x is None:
             return None
         if inside and is_static(x):
             return _static_class()(x)
-        return abstract(x, f"input {i}")
+        return abstract(x, f"input {i}{jax.tree_util.keystr(path)}")
 
     args = tuple(
-        jax.tree_util.tree_map(lambda x, i=i, item=item: leaf(x, i, x is not item), item, is_leaf=is_leaf(item))
+        jax.tree_util.tree_map_with_path(
+            lambda path, x, i=i, item=item: leaf(path, x, i, x is not item), item, is_leaf=is_leaf(item)
+        )
         for i, item in enumerate(items)
     )
     kwargs, baked = _parameters(input_params or {}, abstract, warn)
-    out = Inputs(args, kwargs, baked, values=dict(input_params or {}), integers=_integers_inside(items))
+    out = Inputs(args, kwargs, baked, values=dict(input_params or {}))
     out.constraints = symbols.stated()
     out.references = [x for item in items for x in leaves(item) if isinstance(x, jax.Ref)]
     leaf_names, out.shapes = _names(fn, args, text_names)
@@ -381,23 +438,6 @@ def named_parameters(params: Mapping[str, Any]) -> dict[str, Any]:
     import jax
 
     return {path_text(path): x for path, x in jax.tree_util.tree_flatten_with_path(dict(params), is_leaf=_is_array)[0]}
-
-
-def _integers_inside(items: Sequence) -> str:
-    """The first tuple of integers inside a pytree among `items`, or ""."""
-    todo = [x for item in items if not is_shape(item) for x in _children(item)]
-    while todo:
-        x = todo.pop()
-        if isinstance(x, tuple) and x and is_shape(x):
-            return repr(x)
-        todo.extend(_children(x))
-    return ""
-
-
-def _children(x: Any) -> list:
-    if isinstance(x, Mapping):
-        return list(x.values())
-    return list(x) if isinstance(x, (tuple, list)) else []
 
 
 def satisfies(constraints: Sequence[str], sizes: Mapping[str, int]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sardonyx import _sardonyx as native
 from sardonyx._error import Error
-from sardonyx._require import one_of
+from sardonyx._require import known_keywords, one_of
 from sardonyx.report import preformatted
 
 
@@ -92,6 +92,7 @@ class Diff:
     changed: list[tuple[tuple[str, str], tuple[str, str], list[str]]] = field(default_factory=list)  # and what changed
     removed: list[tuple[str, str]] = field(default_factory=list)
     added: list[tuple[str, str]] = field(default_factory=list)
+    renamed_constants: list[tuple[str, str]] = field(default_factory=list)  # names before and after
 
     def __bool__(self) -> bool:
         return not self.same
@@ -113,9 +114,10 @@ class Diff:
         if self.same:
             return "the models are the same"
         changes = {**self.interface, **self.ops}
-        return "\n".join(
-            [*(f"{what}: {a or 'none'} -> {b or 'none'}" for what, (a, b) in changes.items()), *self.lines]
-        )
+        lines = [f"{what}: {a or 'none'} -> {b or 'none'}" for what, (a, b) in changes.items()]
+        if self.renamed_constants:
+            lines.append("renamed constants: " + ", ".join(f"{a} -> {b}" for a, b in self.renamed_constants))
+        return "\n".join([*lines, *self.lines])
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,7 @@ class Page:
         return f'<iframe sandbox="allow-scripts" style="{frame}" srcdoc="{html.escape(self.html)}"></iframe>'
 
 
+@known_keywords
 def show(model: Any, *, passes: str | Sequence[str] | None = None, against: Any = None) -> Page:
     """Draw a model, as `sardonyx view` does.
 
@@ -202,6 +205,7 @@ def _name_of(model: Any, otherwise: str) -> str:
     return os.fspath(model) if isinstance(model, str | os.PathLike) else otherwise
 
 
+@known_keywords
 def info(model: Any, *, input_shapes: Sequence[str] = ()) -> Info:
     """Summarize a model: a path (ONNX or Core ML), an `onnx.ModelProto`, bytes, or what else `optimize` takes.
 
@@ -221,11 +225,13 @@ def check(model: Any) -> Check:
     return Check(**native.check(_source(model)))
 
 
+@known_keywords
 def diff(before: Any, after: Any) -> Diff:
     """Compare the texts of two models: interface, operators, lines."""
     return Diff(**native.diff(_source(before), _source(after)))
 
 
+@known_keywords
 def verify(
     before: Any,
     after: Any,

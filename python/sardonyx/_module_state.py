@@ -31,6 +31,7 @@ class ModuleState:
 
     def __init__(self, *roots):
         self._objects = [_Saved(x) for x in _nnx_objects(roots)]
+        self.lost: list[str] = []  # variables whose new values the last trace computed, and nothing returns
 
     def trace(self, call, *args):
         """`jax.make_jaxpr(call, return_shape=True)(*args)`. Restores the objects afterwards."""
@@ -39,12 +40,16 @@ class ModuleState:
         def inside(*args):
             for saved in self._objects:
                 saved.belong_to_this_trace()
-            return call(*args)
+            results = call(*args)
+            self.lost = self._changed()
+            return results
 
         inside.__name__ = getattr(call, "__name__", "call")
         try:
             try:
-                return jax.make_jaxpr(call, return_shape=True)(*args)
+                traced = jax.make_jaxpr(call, return_shape=True)(*args)
+                self.lost = self._changed()
+                return traced
             except Exception as e:
                 if not self._objects or not _is_of_another_trace(e):
                     raise
@@ -53,6 +58,28 @@ class ModuleState:
             return jax.make_jaxpr(inside, return_shape=True)(*args)
         finally:
             self.restore()
+
+    def _changed(self) -> list[str]:
+        """The names of the variables that hold other values than before. Counts of random keys, statistics of batches
+        and values that are only looked at (sow) may change: a model for inference has no use for them. Weights may,
+        too: a transformed function assigns them as they were."""
+        nnx = sys.modules.get("flax.nnx")
+        if nnx is None:
+            return []
+        passing = tuple(
+            getattr(nnx, name) for name in ("Param", "RngState", "BatchStat", "Intermediate") if hasattr(nnx, name)
+        )
+        changed = {
+            id(saved.object)
+            for saved in self._objects
+            if isinstance(saved.object, nnx.Variable) and not isinstance(saved.object, passing) and saved.is_changed()
+        }
+        names = {}
+        for saved in self._objects:
+            for name, value in (saved.attributes or {}).items():
+                if id(value) in changed:
+                    names.setdefault(id(value), f"{type(saved.object).__name__}.{name}")
+        return [names.get(x, "a variable") for x in changed]
 
     def restore(self):
         for saved in self._objects:
@@ -86,6 +113,16 @@ class _Saved:
         x = self.object if self.note is None else self.note[0]
         object.__setattr__(x, "_trace_state", tracers.TraceState())
 
+    def is_changed(self) -> bool:
+        """Whether a variable has a value that the trace computed."""
+        import jax
+
+        pairs = zip(_slots(self.object), self.slots, strict=True)
+        return any(
+            isinstance(now, jax.core.Tracer) and now is not before and _passed_through(now) is not before
+            for (_, now), (_, before) in pairs
+        )
+
     def restore(self):
         if self.attributes is not None:
             now = vars(self.object)
@@ -98,6 +135,18 @@ class _Saved:
         for container, before in self.containers:
             container.clear()
             (container.update if type(container) is dict else container.extend)(before)
+
+
+def _passed_through(tracer):
+    """The value that calls of jitted functions return as they got it: nnx.jit assigns each variable anew."""
+    with contextlib.suppress(AttributeError, KeyError, StopIteration):  # parts of JAX that may change
+        while (call := tracer.parent) is not None:
+            place = next(i for i, v in enumerate(call.outvars) if v is tracer.val)
+            body = call.params["jaxpr"].jaxpr
+            place = next(i for i, v in enumerate(body.invars) if v is body.outvars[place])
+            tracer = call.in_tracers[place]
+        return tracer.full_lower()
+    return tracer
 
 
 def _slots(x) -> list[tuple]:

@@ -9,9 +9,10 @@ from sardonyx import _sardonyx as native
 from sardonyx import report as reports
 from sardonyx._error import Error
 from sardonyx._progress import shown
-from sardonyx._require import one_of, require
+from sardonyx._require import known_keywords, one_of, require
 
 
+@known_keywords
 def optimize(
     model: Any,
     output_path: str | os.PathLike | None = None,
@@ -29,7 +30,7 @@ def optimize(
     allow_empty: bool = False,
     inline: bool = False,
     strict: bool = False,
-    verify: Literal["off", "model", "pass"] = "off",
+    verify: Literal["off", "model", "pass"] | bool = "off",
     rtol: float | None = None,
     atol: float | None = None,
     count_savings: bool = False,
@@ -58,7 +59,7 @@ def optimize(
         inline: Inline calls of model-local functions.
         allow_empty: Allow named input sizes to be zero. Otherwise passes assume that they are at least one.
         strict: Raise when a pass fails. Otherwise it is skipped and reported.
-        verify: Evaluate before and after on random inputs. "model": end to end, a difference raises. "pass":
+        verify: Evaluate before and after on random inputs. "model", or True: end to end, a difference raises. "pass":
             each rewrite; one that would change results is undone, its rule is disabled, and `faults` in the
             report names it, and the whole is compared as well.
         rtol, atol: For `verify`: compare floats by |a - b| <= atol + rtol |a| instead.
@@ -167,6 +168,7 @@ def request(
     **flags,
 ) -> dict[str, Any]:
     """The keywords of `optimize` as native code reads them."""
+    verify = "model" if verify is True else "off" if verify is False else verify
     one_of("verify", verify, ("off", "model", "pass"))
     names, of_file = _pipeline("passes", passes)
     return _request(
@@ -202,7 +204,17 @@ def _request(**given) -> dict[str, Any]:
         "progress": None,
     }
     request |= dict.fromkeys(
-        ("prune_inputs", "keep_names", "allow_empty", "inline", "strict", "link_weights", "count_savings"), False
+        (
+            "prune_inputs",
+            "keep_names",
+            "allow_empty",
+            "inline",
+            "strict",
+            "link_weights",
+            "count_savings",
+            "declare_types",
+        ),
+        False,
     )
     assert given.keys() <= request.keys()
     return request | given

@@ -1,8 +1,10 @@
 """`sardonyx.profile`: where a model spends its time in onnxruntime, by node, module and source line."""
 
+import bisect
 import json
 import os
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,13 +16,14 @@ from sardonyx import _sardonyx as native
 from sardonyx._error import Error
 from sardonyx._inspect import Page, _source
 from sardonyx._progress import shown
-from sardonyx._require import one_of, require
+from sardonyx._require import known_keywords, one_of, require
 from sardonyx._run import _NUMPY, _told
 from sardonyx.report import preformatted
 
 _SUFFIX = "_kernel_time"
 _CONTAINERS = ("If", "Loop", "Scan")  # their time includes that of the nodes inside
 _UNKNOWN = "(unknown)"
+_WARM, _LEAST, _MOST = 2, 10, 200  # runs: that warm up, that are counted
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class NodeTime:
 
     name: str
     op: str  # as onnxruntime runs it
-    seconds: float  # per run of the model, all its executions together
+    seconds: float  # per run of the model, all its executions together: the mean of the middle half of all runs
     provider: str
     module: str  # "Decoder/blocks/3/up"; "" if the model does not tell
     lines: tuple[str, ...]  # source lines of the program: "model.py:41 (forward)"
@@ -44,6 +47,7 @@ class Profile:
     nodes: tuple[NodeTime, ...]  # the slowest first; If, Loop and Scan without what is inside
     runs: int
     onnxruntime: str
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of the inputs, as they were given
     _source: str | bytes = field(default="", repr=False, compare=False)
     _times: list[list[float]] = field(default_factory=list, repr=False, compare=False)  # ms by graph and node
 
@@ -93,7 +97,7 @@ class Profile:
         names = list(dict.fromkeys([*ours, *theirs]))
         names.sort(key=lambda name: -max(ours.get(name, 0.0), theirs.get(name, 0.0)))
         width = max([len(by), *(len(name) for name in names[:most])], default=8)
-        total = sum(ours.values()) or 1.0
+        total = sum(ours.values()) or 1.0  # of the nodes: onnxruntime itself takes the rest of a run
         head = f"{by:<{width}}  {'ms':>9}  {'share':>6}" + (f"  {'other ms':>9}" if against else "")
         lines = [self._summary()] + ([against._summary()] if against else []) + ["", head]
         for name in names[:most]:
@@ -104,20 +108,23 @@ class Profile:
         return "\n".join(lines)
 
     def _summary(self) -> str:
+        shapes = ", ".join(f"{name}[{','.join(map(str, shape))}]" for name, shape in self.shapes.items())
         return (
-            f"{self.model}: {self.seconds * 1e3:.3f} ms per run, median of {self.runs} (onnxruntime {self.onnxruntime})"
+            f"{self.model}: {self.seconds * 1e3:.3f} ms per run, median of {self.runs}"
+            f"{f', at {shapes}' if shapes else ''} (onnxruntime {self.onnxruntime})"
         )
 
     def __str__(self) -> str:
         return self.table()
 
 
+@known_keywords
 def profile(
     model: Any,
     inputs: Mapping[str, Any] | None = None,
     *,
     input_shapes: Sequence[str] = (),
-    runs: int = 10,
+    runs: int | None = None,
     providers: Sequence[str] = ("CPUExecutionProvider",),
     threads: int = 0,
     progress: bool | Callable[[str, int, int], Any] = False,
@@ -128,7 +135,7 @@ def profile(
         model: A path, an `onnx.ModelProto`, bytes, or what else `optimize` takes.
         inputs: Arrays by name. The others are random numbers from a fixed seed; integers are 0 or 1.
         input_shapes: Shapes of generated inputs, as "x:1,3,224,224". Open sizes are 1 otherwise.
-        runs: How many runs are counted; two more warm up.
+        runs: How many runs are counted; two more warm up. By default as many as one second allows, 10 to 200.
         providers: Of onnxruntime.
         threads: Of one operator; 0 lets onnxruntime choose.
         progress: As of `optimize`: True shows a bar.
@@ -137,7 +144,7 @@ def profile(
         sardonyx.Error: onnxruntime is not installed, refuses the model, or fails to run it.
     """
     ort = require("onnxruntime", "onnx")
-    if runs < 1:
+    if runs is not None and runs < 1:
         raise Error(f"runs={runs}", notes=["expected at least 1"])
     missing = [p for p in providers if p not in ort.get_available_providers()]
     if missing:
@@ -158,25 +165,47 @@ def profile(
             session = ort.InferenceSession(source, options, providers=list(providers))
         feeds = _feeds(session.get_inputs(), inputs or {}, input_shapes)
         with shown(progress, os.path.basename(name)) as report:
-            for done in range(runs + 2):
+            done = 0
+            while done < _WARM + (runs or _LEAST):
                 if report:
-                    report("running", done, runs + 2)
+                    report("running", done, _WARM + (runs or _LEAST))
+                start = time.perf_counter()
                 with _told("run"):
                     session.run(None, feeds)
+                done += 1
+                if runs is None and done == _WARM:
+                    runs = _runs_for(time.perf_counter() - start, sum(map(len, origins.graphs)))
+        runs = done - _WARM
         events = json.loads(Path(session.end_profiling()).read_text())
-    starts = sorted(e["ts"] for e in events if e.get("cat") == "Session" and e["name"] == "model_run")
-    whole = sorted(e["dur"] for e in events if e.get("cat") == "Session" and e["name"] == "model_run")
-    counted = [e for e in events if e.get("cat") == "Node" and e["name"].endswith(_SUFFIX) and e["ts"] >= starts[2]]
-    nodes, times = _times(counted, origins, runs)
+    calls = sorted((e["ts"], e["dur"]) for e in events if e.get("cat") == "Session" and e["name"] == "model_run")[
+        _WARM:
+    ]
+    starts, whole = [start for start, _ in calls], sorted(length for _, length in calls)
+    counted = [e for e in events if e.get("cat") == "Node" and e["name"].endswith(_SUFFIX) and e["ts"] >= starts[0]]
+    nodes, times = _times(counted, origins, starts)
     return Profile(
         model=name,
         seconds=whole[len(whole) // 2] / 1e6,
         nodes=nodes,
         runs=runs,
         onnxruntime=ort.__version__,
+        shapes={name: value.shape for name, value in feeds.items()},
         _source=source,
         _times=times,
     )
+
+
+def _runs_for(seconds: float, nodes: int) -> int:
+    """How many runs of so many seconds are counted. onnxruntime keeps a million events at most, and reading them takes time."""
+    return max(_LEAST, min(int(1 / max(seconds, 1e-6)), _MOST, 100_000 // max(nodes, 1)))
+
+
+def _middle(values: Sequence[float]) -> float:
+    """The mean of the middle half. As a median it forgets runs that something disturbed; unlike one it resolves less than the
+    microsecond that the profiler counts in."""
+    ordered, left_out = sorted(values), len(values) // 4
+    kept = ordered[left_out : len(ordered) - left_out]
+    return sum(kept) / len(kept)
 
 
 class _Origins:
@@ -213,26 +242,30 @@ class _Origins:
         return None
 
 
-def _times(events: Sequence[dict], origins: _Origins, runs: int) -> tuple[tuple[NodeTime, ...], list[list[float]]]:
-    """The nodes by time, and milliseconds by graph and node, in the order of the model."""
-    sums: dict[tuple, float] = {}
+def _times(
+    events: Sequence[dict], origins: _Origins, starts: Sequence[int]
+) -> tuple[tuple[NodeTime, ...], list[list[float]]]:
+    """The nodes by time, and milliseconds by graph and node, in the order of the model. `starts`: when each run began."""
+    by_run: dict[tuple, list[float]] = {}  # seconds
     found: dict[tuple, tuple] = {}
     containers: list[tuple[int, tuple, tuple | None]] = []  # those around the event: end, key, node
     for e in sorted(events, key=lambda e: (e["ts"], -e["dur"])):
         end = e["ts"] + e["dur"]
         while containers and containers[-1][0] < end:
             containers.pop()
+        run = max(0, bisect.bisect_right(starts, e["ts"]) - 1)
         around = containers[-1][2] if containers else None
         node = origins.find(e, around[5] if around else range(len(origins.graphs)) if containers else [0])
         name = (node[0] or node[2][0]) if node else e["name"].removesuffix(_SUFFIX)
         key = (name, e["args"].get("op_name", ""), e["args"].get("provider", ""))
-        sums[key] = sums.get(key, 0.0) + e["dur"] / 1e6 / runs
+        by_run.setdefault(key, [0.0] * len(starts))[run] += e["dur"] / 1e6
         if node:
             found[key] = node
         if containers:  # what contains this one has only the rest for itself
-            sums[containers[-1][1]] -= e["dur"] / 1e6 / runs
+            by_run[containers[-1][1]][run] -= e["dur"] / 1e6
         if e["args"].get("op_name") in _CONTAINERS:
             containers.append((end, key, node))
+    sums = {key: _middle(seconds) for key, seconds in by_run.items()}
     nodes = []
     for key, seconds in sums.items():
         name, op, provider = key

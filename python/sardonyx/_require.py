@@ -1,10 +1,18 @@
 """Checks of arguments, and of packages that are imported on use."""
 
+import difflib
+import functools
 import importlib
-from collections.abc import Sequence
-from typing import Any
+import inspect
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-from sardonyx._error import Error
+from sardonyx._error import Error, WrongType
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def require(module: str, extra: str):
@@ -15,6 +23,34 @@ def require(module: str, extra: str):
         raise Error(f"{module} is not installed", notes=[f'help: pip install "sardonyx[{extra}]"']) from None
 
 
+def warn(message: str) -> None:
+    """A warning at the line of the caller's own code."""
+    package = os.path.dirname(__file__) + os.sep
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, UserWarning, stacklevel=level)
+
+
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
     if value not in allowed:
         raise Error(f"{name}={value!r} is not known", notes=["expected " + ", ".join(f'"{a}"' for a in allowed)])
+
+
+def known_keywords(fn: F) -> F:
+    """`fn`, which answers a keyword that it does not have with the one that was likely meant."""
+    known = inspect.signature(fn).parameters
+
+    @functools.wraps(fn)
+    def checked(*args: Any, **keywords: Any) -> Any:
+        for name in keywords.keys() - known.keys():
+            raise unknown_keyword(fn.__name__, name, list(known))
+        return fn(*args, **keywords)
+
+    return checked  # type: ignore[return-value]
+
+
+def unknown_keyword(function: str, name: str, known: Sequence[str]) -> WrongType:
+    meant = difflib.get_close_matches(name, known, n=1)
+    note = f"did you mean '{meant[0]}'?" if meant else f"help: help(sardonyx.{function}) lists them"
+    return WrongType(f"{function} has no keyword '{name}'", notes=[note])

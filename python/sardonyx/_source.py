@@ -1,5 +1,6 @@
 """Names of functions, equations and source lines in messages."""
 
+import linecache
 import os
 import sysconfig
 
@@ -16,20 +17,33 @@ def _is_inside(path: str) -> bool:
     return path.startswith(folders) or path.startswith("<")
 
 
-def user_line(e: BaseException) -> str | None:
-    """ "file.py:12 (function)" of the innermost frame of the user's own code, or of any code outside JAX."""
+def _user_frame(e: BaseException):
+    """The traceback's entry of the innermost frame of the user's own code, or of any code outside JAX; else None."""
     stdlib = sysconfig.get_path("stdlib")
     best, best_rank = None, 0
     tb = e.__traceback__
     while tb is not None:
-        code = tb.tb_frame.f_code
-        path = code.co_filename
+        path = tb.tb_frame.f_code.co_filename
         installed = "/site-packages/" in path or "/dist-packages/" in path or path.startswith(stdlib)
         rank = 0 if _is_inside(path) else 1 if installed else 2
         if rank and rank >= best_rank:
-            best, best_rank = f"{os.path.basename(path)}:{tb.tb_lineno} ({code.co_qualname})", rank
+            best, best_rank = tb, rank
         tb = tb.tb_next
     return best
+
+
+def user_line(e: BaseException) -> str | None:
+    """ "file.py:12 (function)" of the user's code that raised."""
+    if (tb := _user_frame(e)) is None:
+        return None
+    code = tb.tb_frame.f_code
+    return f"{os.path.basename(code.co_filename)}:{tb.tb_lineno} ({code.co_qualname})"
+
+
+def user_code(e: BaseException) -> str:
+    """The text of that line; "" if it is unknown."""
+    tb = _user_frame(e)
+    return "" if tb is None else linecache.getline(tb.tb_frame.f_code.co_filename, tb.tb_lineno)
 
 
 def first_line(e: BaseException) -> str:

@@ -2,12 +2,12 @@
 
 import contextlib
 import re
-import warnings
 
 import numpy as np
 
-from sardonyx import _data_sizes, _module_paths, _module_state, _source, plugins
+from sardonyx import _data_sizes, _functions, _module_paths, _module_state, _source, plugins
 from sardonyx._error import Error
+from sardonyx._require import warn
 
 
 def x64(enabled: bool):
@@ -45,8 +45,38 @@ def _asks_for_values(e: BaseException) -> bool:
     return any(c.__name__ in _CONCRETE for c in type(e).__mro__)
 
 
+_PYTHON_NUMBERS = {
+    "len": "write x.shape[0] for len(x)",
+    "range": "write jax.lax.fori_loop or jax.lax.scan for a loop as long as a size",
+    "float": "write jnp.float32(x.shape[0])",
+    "int": "sizes are integers already: leave int() out",
+}
+
+
+def _advice_on_python(e: BaseException) -> str | None:
+    """What to write in place of NumPy and of Python's own functions, which need numbers."""
+    is_size = isinstance(e, TypeError) and "_DimExpr" in str(e)
+    if not is_size and not _asks_for_values(e):
+        return None
+    code = _source.user_code(e)
+    if m := re.search(r"\b(np|onp|numpy)\.(\w+)\(", code):
+        return f"write jnp.{m[2]}: NumPy computes while the program is traced, and needs numbers"
+    if not is_size:
+        return None
+    no_number = "a size with a name is no number while the program is traced"
+    if m := re.search(r"\bmath\.(\w+)\(", code):
+        return f"write jnp.{m[1]}: {no_number}"
+    if m := re.search(rf"\b({'|'.join(_PYTHON_NUMBERS)})\(", code):
+        return f"{_PYTHON_NUMBERS[m[1]]}: {no_number}"
+    return f"{no_number}: give it one in the inputs"
+
+
 def _advice(e: BaseException) -> str | None:
     kind = type(e).__name__
+    if advice := _advice_on_python(e):
+        return advice
+    if m := re.search(r"\bmin\((\d+), (\w+)\)", str(e)):  # what a slice of an array of that many rows has
+        return f'state "{m[2]} <= {m[1]}" in place of {m[2]} in a shape'
     if kind == "TracerBoolConversionError":
         return "use jax.lax.cond, jnp.where or jax.lax.while_loop where a branch depends on values"
     if _asks_for_values(e):
@@ -83,7 +113,18 @@ def trace(fn, inputs):
     return such sizes. `inputs.data_sizes` then has their symbols.
     """
     with _module_state.kept(fn, inputs.args, inputs.baked) as modules:
-        return _traced(fn, inputs, modules)
+        traced = _traced(fn, inputs, modules)
+    if modules.lost:
+        lost = ", ".join(modules.lost[:4]) + (f" and {len(modules.lost) - 4} more" if len(modules.lost) > 4 else "")
+        raise Error(
+            f"{_source.callable_name(fn)} changes {lost} as it runs, and the model would drop the new values",
+            "unsupported",
+            [
+                "help: make the state an input and a result: graphdef, weights, state = nnx.split(module, nnx.Param, ...), then "
+                "to_onnx(lambda state, x: ((m := nnx.merge(graphdef, weights, state))(x), nnx.state(m, nnx.Not(nnx.Param))), [state, x])"
+            ],
+        )
+    return traced
 
 
 def _traced(fn, inputs, modules):
@@ -205,10 +246,6 @@ def failure(fn, inputs, e: BaseException, later: BaseException | None = None, da
     shown = [f"{n}: {_spec_text(a)}" for n, a in zip(inputs.names, _leaves(inputs), strict=False)]
     if shown:
         notes.append("traced with " + ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else ""))
-    if inputs.integers:
-        notes.append(
-            f'help: {inputs.integers} inside a pytree is that many integers; a shape there is a text, as in "f32[B,3]"'
-        )
     last = later or e
     if later is not None:
         where = f" at {line}" if (line := _source.user_line(later)) else ""
@@ -221,8 +258,13 @@ def failure(fn, inputs, e: BaseException, later: BaseException | None = None, da
         notes.append(f"help: {depend} and may be 0: use jnp.maximum, jnp.where or jax.lax.cond")
     elif named:
         notes.append(depend)
+    elif _needs_values(e) and (numbers := _functions.advice_on_numbers()):
+        notes.append(f"help: {numbers}")
     elif advice := _advice(last):
         notes.append(f"help: {advice}")
+    elif inputs.branches:
+        branch = next(iter(inputs.branches))
+        notes.append(f"help: {branch} is not known to hold, and JAX takes it as false: {branch.advice()}")
     return Error(
         f"{_source.callable_name(fn)} does not trace: {type(e).__name__}: {_short(e)}", "invalid_argument", notes
     )
@@ -254,4 +296,4 @@ def _spec_text(a) -> str:
 
 
 def warn_user(text: str) -> None:
-    warnings.warn(text, UserWarning, stacklevel=5)
+    warn(text)

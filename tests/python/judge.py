@@ -36,29 +36,14 @@ def outputs(model: onnx.ModelProto, inputs: list[np.ndarray], optimize: bool = F
 
     onnxruntime's CPU provider has no kernels for many legal pairs of operator and type (most of bfloat16, much of
     float16 and the narrow integers). That is its limit and no fault of the model, which the reference
-    evaluator then judges instead. Without `optimize` its graph optimizations are off, and the graph runs as written;
-    with it, it runs as people will have it.
+    evaluator then judges instead.
     """
-    import onnxruntime as ort
-
-    inputs = [in_pairs(x) for x in inputs]
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    if not optimize:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        session = ort.InferenceSession(
-            _with_wide_border(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        return in_onnxruntime(model, inputs, optimize)
     except Exception as error:
         if "NOT_IMPLEMENTED" not in str(error):
             raise
-    else:
-        wide = [x.astype(_WIDE[_number(x.dtype)]) if _number(x.dtype) in _WIDE else x for x in inputs]
-        found = session.run(None, dict(zip((i.name for i in session.get_inputs()), wide, strict=True)))
-        own = [o.type.tensor_type.elem_type for o in model.graph.output]
-        return [y.astype(_numpy(t)) if t in _WIDE else y for y, t in zip(found, own, strict=True)]
+    inputs = [in_pairs(x) for x in inputs]
     if any(
         v.type.tensor_type.elem_type in _WIDE and not _is_bfloat(v) for v in (*model.graph.input, *model.graph.output)
     ):
@@ -68,6 +53,26 @@ def outputs(model: onnx.ModelProto, inputs: list[np.ndarray], optimize: bool = F
     from onnx.reference import ReferenceEvaluator
 
     return ReferenceEvaluator(model).run(None, {i.name: x for i, x in zip(model.graph.input, inputs, strict=True)})
+
+
+def in_onnxruntime(model: onnx.ModelProto, inputs: list[np.ndarray], optimize: bool) -> list[np.ndarray]:
+    """The model's results in onnxruntime. Without `optimize` its graph optimizations are off, and the graph runs as
+    written; with it, it runs as people will have it."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    if not optimize:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(
+        _with_wide_border(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    inputs = [in_pairs(x) for x in inputs]
+    wide = [x.astype(_WIDE[_number(x.dtype)]) if _number(x.dtype) in _WIDE else x for x in inputs]
+    found = session.run(None, dict(zip((i.name for i in session.get_inputs()), wide, strict=True)))
+    own = [o.type.tensor_type.elem_type for o in model.graph.output]
+    return [y.astype(_numpy(t)) if t in _WIDE else y for y, t in zip(found, own, strict=True)]
 
 
 def _is_bfloat(value: onnx.ValueInfoProto) -> bool:

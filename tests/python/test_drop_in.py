@@ -87,6 +87,28 @@ def test_simplify_gives_sizes_and_opsets(tmp_path):
     assert ops(onnx.load(tmp_path / "out.onnx")) == ["Conv", "Relu", "Sub", "Neg"]
 
 
+def test_minus_one_keeps_a_size():
+    smaller, _ = sardonyx.simplify(network(), overwrite_input_shapes={"x": [-1, 3, 7, 11]})
+    assert [d.dim_param or d.dim_value for d in smaller.graph.input[0].type.tensor_type.shape.dim] == ["B", 3, 7, 11]
+    fixed = sardonyx.slim(network(), input_shapes=["x:2,-1,-1,11"])
+    assert [d.dim_value for d in fixed.graph.input[0].type.tensor_type.shape.dim] == [2, 3, 7, 11]
+
+
+def test_inner_values_have_types():
+    for smaller in (sardonyx.simplify(network())[0], sardonyx.slim(network())):
+        known = {v.name for v in smaller.graph.value_info} | {o.name for o in smaller.graph.output}
+        assert {name for node in smaller.graph.node for name in node.output} <= known
+
+
+def test_a_second_run_replaces_the_weights_of_the_first(tmp_path):
+    path = tmp_path / "out.onnx"
+    for _ in range(2):
+        sardonyx.slim(network(), str(path), save_as_external_data=True)
+        size = (tmp_path / "out.onnx.data").stat().st_size
+    assert size < 2 * sum(len(t.raw_data) for t in network().graph.initializer)
+    assert ops(onnx.load(path)) == ["Conv", "Relu", "Sub", "Neg"]
+
+
 def test_initializers_that_are_inputs_become_constants_unless_they_may_change():
     model = network()
     model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [5, 3, 7, 7]))
@@ -110,14 +132,14 @@ def test_a_model_that_computes_something_else_is_not_ok(monkeypatch):
     "call, text",
     [
         (lambda m: sardonyx.simplify(m, custom_lib="x.so"), "custom_lib"),
-        (lambda m: sardonyx.simplify(m, chekc_n=1), "chekc_n"),
+        (lambda m: sardonyx.simplify(m, chekc_n=1), "'chekc_n'\n.*did you mean 'check_n'?"),
         (lambda m: sardonyx.simplify(m, unused_output=["q"]), "no result 'q'"),
         (lambda m: sardonyx.simplify(m, 1, input_fill="noise"), "'noise'"),
         (lambda m: sardonyx.simplify("nowhere.onnx"), "nowhere.onnx"),
         (lambda m: sardonyx.simplify(m, skipped_optimizers=["fuse_all"]), "'fuse_all'"),
         (lambda m: sardonyx.slim(m, dtype="fp16"), "dtype"),
         (lambda m: sardonyx.slim(m, input_shapes=["x1,3"]), "'x1,3'"),
-        (lambda m: sardonyx.slim(m, modelcheck=True), "modelcheck"),
+        (lambda m: sardonyx.slim(m, modelcheck=True), "'modelcheck'\n.*did you mean 'model_check'?"),
         (lambda m: sardonyx.slim(m, outputs=["nothing"]), "nothing"),
     ],
 )

@@ -488,3 +488,26 @@ def test_values_that_a_function_leaves_behind():
 
     with pytest.raises(sardonyx.Error, match=r"float32\[3\] is used outside of the function that computes it"):
         to_onnx(fn, [(3,)])
+
+
+def test_an_attribute_that_the_body_does_not_read_is_not_written():
+    @onnx_function(attributes=["scale", "n"])
+    def scaled(x, scale, n):
+        return x * scale
+
+    model = sardonyx.to_onnx(lambda x: scaled(x, 1.5, 3), [(5,)])
+    assert list(model.functions[0].attribute) == ["scale"] and len(model.functions[0].input) == 1
+    (call,) = model.graph.node
+    assert [(a.name, a.f) for a in call.attribute] == [("scale", 1.5)]
+
+
+@pytest.mark.parametrize("body", [lambda x, n: x.reshape(n, -1), lambda x, n: x.sum(n)])
+def test_an_attribute_that_decides_a_shape_is_refused_by_name(body):
+    @onnx_function(attributes=["n"])
+    def shaped(x, n):
+        return body(x, n)
+
+    with pytest.raises(
+        sardonyx.Error, match="help: attributes= makes an array of n in shaped: leave out what decides a shape"
+    ):
+        sardonyx.to_onnx(lambda x: shaped(x, 1), [(6, 2)])

@@ -1,6 +1,8 @@
 """Symbolic sizes where JAX itself requires a number: loops over a size, associative scans, axes of vmap,
 singular values; and the errors for the rest."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -116,3 +118,118 @@ def test_a_number_that_no_statement_gives():
     with pytest.raises(sardonyx.Error, match="help: JAX wants a number here: give B one in the inputs") as e:
         sardonyx.to_onnx(lambda x: x + int(x.shape[0]), [("B", 3)])
     assert "B >= 2" not in str(e.value)
+
+
+def equal(x, y):
+    return x.sum() + y.sum() if x.shape[0] == y.shape[0] else x.sum()
+
+
+def unequal(x, y):
+    return x.sum() if x.shape[0] != y.shape[0] else x.sum() + y.sum()
+
+
+def shapes(x, y):
+    return x + y if x.shape == y.shape else x
+
+
+@pytest.mark.parametrize("fn", [equal, unequal, shapes])
+def test_a_branch_on_two_names_is_told(fn):
+    with pytest.warns(
+        UserWarning, match=rf'{fn.__name__} compares .* "B == T" at test_named_sizes.py:\d+ \({fn.__name__}\)'
+    ):
+        sardonyx.to_onnx(fn, [("B", 3), ("T", 3)])
+    agree(fn, [("B", 3), ("B", 3)], [np.ones((5, 3), np.float32)] * 2)  # one name: decided, and nothing is said
+
+
+@pytest.mark.parametrize(
+    ("fn", "taken", "decided"),
+    [
+        (lambda x: x * 2 if x.shape[0] == 1 else x, "B == 1", "B >= 2"),
+        (lambda x: x * 2 if x.shape[0] % 2 == 0 else x, r"mod\(B, 2\) == 0", "2*B"),
+        (lambda x: x * 2 if x.shape[0] % 2 else x, r"mod\(B, 2\) == 0", "2*B"),
+        (lambda x: x * 2 if x.shape[0] in (3, 5) else x, "B == 3", 7),
+        (lambda x: x if x.shape[0] else x * 2, None, "B"),  # a size is at least 1
+    ],
+)
+def test_a_branch_on_one_name_is_told(fn, taken, decided):
+    if taken:
+        with pytest.warns(UserWarning, match=taken) as told:
+            sardonyx.to_onnx(fn, [("B", 3)])
+        assert isinstance(decided, int) or f'"{decided}"' in str(told[0].message)
+    sardonyx.to_onnx(fn, [(decided, 3)])
+
+
+def test_a_check_compares_at_sizes_of_the_side_that_was_taken():
+    with pytest.warns(UserWarning, match="mod"):
+        sardonyx.to_onnx(lambda x: x * 2 if x.shape[0] % 2 == 0 else x, [("B", 3)], check=True)
+    # No size that is tried has the other side.
+    with pytest.warns(UserWarning, match="mod"), pytest.raises(sardonyx.Error, match="the model has the side where"):
+        sardonyx.to_onnx(lambda x: x * 2 if x.shape[0] % 2 == 0 else x, [("B >= 2048", 3)], check=True)
+
+
+def test_a_comparison_that_fails_is_named_in_the_error():
+    def fn(x, y):
+        assert x.shape[0] == y.shape[0]
+        return x
+
+    with pytest.raises(sardonyx.Error, match='help: "B == T" at .* is not known to hold') as e:
+        sardonyx.to_onnx(fn, [("B", 3), ("T", 3)])
+    assert "use one name in the shapes" in str(e.value)
+
+
+def test_sizes_compare_as_before_outside_of_an_export():
+    from jax import export
+
+    sardonyx.to_onnx(lambda x: x, [("B", 3)])
+    kind = type(export.symbolic_shape("B")[0])
+    assert "__bool__" not in vars(kind) and kind.__eq__.__module__.startswith("jax")
+
+
+TABLE = np.ones((64, 8), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("fn", "told"),
+    [
+        (lambda x: x + jnp.asarray(TABLE)[: x.shape[1]], 'state "T <= 64" in place of T'),
+        (lambda x: np.sin(x), "write jnp.sin: NumPy"),
+        (lambda x: x[:, 0] * np.arange(x.shape[0])[:, None], "write jnp.arange: NumPy"),
+        (lambda x: x + np.zeros(x.shape), "write jnp.zeros: NumPy"),
+        (lambda x: x * len(x), "write x.shape[0] for len(x)"),
+        (lambda x: x * float(x.shape[0]), "write jnp.float32(x.shape[0])"),
+        (lambda x: x / math.sqrt(x.shape[1]), "write jnp.sqrt: a size with a name"),
+        (lambda x: sum(x[i] for i in range(x.shape[0])), "jax.lax.fori_loop"),
+    ],
+)
+def test_what_python_needs_a_number_for_is_answered(fn, told):
+    with pytest.raises(sardonyx.Error, match="does not trace") as e:
+        sardonyx.to_onnx(fn, [("B", "T", 8)])
+    (note,) = [note for note in e.value.notes if note.startswith("help: ")]
+    assert told in note
+
+
+def test_a_table_that_is_long_enough_is_sliced():
+    agree(lambda x: x + jnp.asarray(TABLE)[: x.shape[1]], [("B", "T <= 64", 8)], [np.ones((3, 5, 8), np.float32)])
+
+
+@pytest.mark.parametrize(
+    ("fn", "ops"),
+    [
+        (lambda x: x[::-1], ["Slice"]),
+        (lambda x: x[:, ::-1], ["Slice"]),
+        (lambda x: jnp.flip(x, 0), ["Slice"]),
+        (lambda x: x[::2], None),
+        (lambda x: x[1::3], None),
+        (lambda x: x[jnp.arange(x.shape[0])], []),
+    ],
+)
+def test_every_so_many_rows_are_a_slice(fn, ops):
+    for shape, axis in ((("B >= 4", 3), 0), ((3, "B >= 4"), 1)):
+        given = fn if axis == 0 else lambda x: fn(x.T).T
+        found = {n.op_type for n in sardonyx.to_onnx(fn, [("B >= 4", 3)]).graph.node}
+        assert "Gather" not in found and (ops is None or found <= {*ops, "Identity"})
+        agree(
+            given,
+            [shape],
+            *([np.arange(3.0 * n, dtype=np.float32).reshape((n, 3) if axis == 0 else (3, n))] for n in (4, 5, 11)),
+        )

@@ -254,3 +254,66 @@ def test_modules_in_globals_classes_and_caches_are_found():
         before = stands(held)
         sardonyx.to_onnx(fn, [("B", 7)])
         assert stands(held) == before
+
+
+class Counter(nnx.Module):
+    def __init__(self):
+        self.linear, self.count = nnx.Linear(7, 3, rngs=nnx.Rngs(0)), nnx.Variable(jax.numpy.int32(2))
+
+    def __call__(self, x):
+        self.count[...] += 1
+        return self.linear(x) * self.count[...]
+
+
+def decoder():
+    module = nnx.MultiHeadAttention(num_heads=2, in_features=6, qkv_features=6, decode=True, rngs=nnx.Rngs(0))
+    module.init_cache((1, 5, 6))
+    return module
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "changed"), [(Counter, (5, 7), "Counter.count"), (decoder, (1, 1, 6), "cached_key")]
+)
+def test_a_state_that_the_module_changes_is_not_dropped(make, shape, changed):
+    module = make()
+    before = str(nnx.state(module))
+    with pytest.raises(sardonyx.Error, match=rf"changes .*{changed}.* drop the new values") as e:
+        sardonyx.to_onnx(module, [shape])
+    assert str(nnx.state(module)) == before
+    # The lines of the help work.
+    (told,) = [note for note in e.value.notes if note.startswith("help: ")]
+    assert "nnx.split(module, nnx.Param, ...)" in told
+    graphdef, weights, state = nnx.split(module, nnx.Param, ...)
+
+    def fn(state, x):
+        return (m := nnx.merge(graphdef, weights, state))(x), nnx.state(m, nnx.Not(nnx.Param))
+
+    model = sardonyx.to_onnx(fn, [state, shape])
+    assert all(name.partition(".")[0] in ("state", "x") for name in (i.name for i in model.graph.input))
+    x = np.random.default_rng(1).normal(size=shape).astype(np.float32)
+    for _ in range(2):  # two steps: the second starts from what the first left
+        before = [np.array(leaf) for leaf in jax.tree.leaves(state)]
+        wanted, new = fn(state, x)
+        compare((wanted, new), outputs(model, [*before, x]), 2e-5)
+        state = new
+
+
+def test_variables_that_nnx_jit_passes_through_are_not_changed():
+    class Scaled(nnx.Module):
+        def __init__(self):
+            self.scale = nnx.Variable(jax.numpy.float32(3))
+
+        @nnx.jit
+        def __call__(self, x):
+            return x * self.scale[...]
+
+    compare(X * 3, outputs(sardonyx.to_onnx(Scaled(), [(5, 7)]), [X]))
+
+
+def test_values_that_are_only_looked_at_may_change():
+    class Watched(nnx.Module):
+        def __call__(self, x):
+            self.sow(nnx.Intermediate, "h", x * 2)
+            return x + 1
+
+    compare(X + 1, outputs(sardonyx.to_onnx(Watched(), [(5, 7)]), [X]))

@@ -50,8 +50,6 @@ NO_GRADIENT = {
     "special: sph_harm_y": "nothing but rounding is left of it",
     "scipy: invhilbert": "numbers up to 1e12",
     "scipy: pascal": "rounding of a badly conditioned sum",
-    "scipy: ndimage.map_coordinates constant 0": "JAX scatters outside where it promised not to, and onnxruntime refuses that",
-    "scipy: ndimage.map_coordinates constant 1": "JAX scatters outside where it promised not to, and onnxruntime refuses that",
 }
 # A step of Adam is nearly the sign of its input: in f32 its gradient is mostly rounding, in JAX as much as
 # here.

@@ -142,15 +142,42 @@ def test_the_state_of_an_optimizer_in_steps():
     assert len(inputs) == 1 + len(jax.tree_util.tree_leaves(state)) and "state.skip_state" not in inputs
 
 
-def test_a_shape_inside_a_pytree_is_a_text():
-    def fn(layer, x):
-        return x @ layer["kernel"]
+def test_shapes_inside_a_pytree():
+    def fn(layers, x):
+        for layer in layers:
+            x = x @ layer["kernel"] + layer.get("bias", 0)
+        return x
 
-    with pytest.raises(sardonyx.Error, match=r"\(3, 4\) inside a pytree is that many integers.* \"f32\[B,3\]\""):
-        to_onnx(fn, [{"kernel": (3, 4)}, (2, 3)])
-    with pytest.raises(sardonyx.Error, match=r'"N" is not understood\n.*inside a pytree'):
-        to_onnx(fn, [{"kernel": (3, "N")}, (2, 3)])
-    assert shape_of(to_onnx(fn, [{"kernel": "f32[3,N]"}, (2, 3)]).graph.output[0]) == [2, "N"]
+    inputs = [[{"kernel": (3, "N")}, {"kernel": "f32[N,7]", "bias": [7]}], ("B", 3)]
+    model = to_onnx(fn, inputs, check=True)
+    assert names(model.graph.input) == ["layers.0.kernel", "layers.1.bias", "layers.1.kernel", "x"]
+    assert shape_of(model.graph.output[0]) == ["B", 7]
+    assert shape_of(to_onnx(fn, [[{"kernel": (3, 4)}], (2, 3)]).graph.output[0]) == [2, 4]
+    # Beside arrays, integers are integers and named sizes a shape.
+    mixed = to_onnx(lambda s, x: x * s["n"][1] + s["w"].sum(), [{"n": (4, 5), "w": ("N",), "c": normal(2)}, (7,)])
+    assert names(mixed.graph.input) == ["s.c", "s.n.0", "s.n.1", "s.w", "x"]
+
+
+@pytest.mark.parametrize(
+    ("cache", "found", "told"),
+    [
+        ({"k": ("B", "P X", 16)}, r"input 0\['k'\]: dimension 'P X' is not understood", '"2*T+1"'),
+        ({"a": [("B", None, 16)]}, r"input 0\['a'\]\[0\] has the shape .* None is not a size", "('B', 'T', 16)"),
+        ({"k": ("B", 3.5)}, r"input 0\['k'\] has the shape .* 3.5 is not a size", "('B', 3)"),
+        ({"k": object()}, r"input 0\['k'\] is a object", '("B", 3)'),
+        (("B", 3.0), r"input 0 has the shape \('B', 3.0\), and 3.0 is not a size", "('B', 3)"),
+    ],
+)
+def test_errors_name_the_place_in_a_pytree(cache, found, told):
+    with pytest.raises(sardonyx.Error, match=found) as e:
+        to_onnx(lambda cache, x: x, [cache, ("B", 3)])
+    assert told in str(e.value)
+
+
+def test_an_opset_as_text():
+    assert to_onnx(lambda x: x * 2, [(3,)], opset="18").opset_import[0].version == 18
+    with pytest.raises(sardonyx.Error, match="opset newest is not supported"):
+        to_onnx(lambda x: x * 2, [(3,)], opset="newest")
 
 
 def test_functions_inside_a_pytree_belong_to_the_program():
@@ -210,7 +237,7 @@ def test_given_and_positional_names():
         ({"return_mode": "file"}, "needs output_path"),
         ({"export_mode": "x"}, "export_mode"),
         ({"opset": 5}, "opset 5 is not supported"),
-        ({"opset": "23"}, "opset 23 is not supported"),
+        ({"opset": "x"}, "opset x is not supported"),
         ({"model_name": 5}, "model_name must be a string"),
         ({"passes": ["no_such_pass"]}, "no pass named 'no_such_pass'"),
         ({"target": "toaster"}, 'target "toaster" is not known'),
@@ -219,6 +246,36 @@ def test_given_and_positional_names():
 def test_wrong_options_are_named(options, message):
     with pytest.raises(sardonyx.Error, match=message):
         to_onnx(lambda x, y: x + y, [(2,), (2,)], **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda f: to_onnx(f, ["f32[3]"], opst=18), "to_onnx has no keyword 'opst'\n.*did you mean 'opset'?"),
+        (lambda f: sardonyx.to_coreml(f, ["f32[3]"], compute_precison="fp32"), "did you mean 'compute_precision'?"),
+        (lambda f: sardonyx.explain(f, ["f32[3]"], targt="x"), "did you mean 'target'?"),
+        (lambda f: sardonyx.optimize("m.onnx", verfy=True), "did you mean 'verify'?"),
+        (lambda f: sardonyx.profile("m.onnx", trheads=1), "did you mean 'threads'?"),
+        (lambda f: sardonyx.allclose(f, "m.onnx", [], zzz=1), "help: help\\(sardonyx.allclose\\)"),
+    ],
+)  # fmt: skip
+def test_misspelt_keywords_are_answered(call, text):
+    with pytest.raises(sardonyx.Error, match=text):
+        call(lambda x: x + 1)
+    with pytest.raises(TypeError):
+        call(lambda x: x + 1)
+
+
+def test_the_names_of_the_package_are_the_public_ones():
+    names = dir(sardonyx)
+    assert set(names) == {*sardonyx.__all__, "__version__"} and "sys" not in names
+    assert all(hasattr(sardonyx, name) for name in names)
+
+
+def test_warnings_are_told_at_the_line_of_the_caller():
+    with pytest.warns(UserWarning) as told:
+        to_onnx(lambda x: x + 1, [np.zeros(3)])
+    assert [w.filename for w in told] == [__file__]
 
 
 @pytest.mark.parametrize(
