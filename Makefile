@@ -6,7 +6,7 @@ export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup tools build product viewer demo test case test-all test-coremltools test-exporters test-libraries test-matrix fresh-check lint format docs bench bench-coreml instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage wheels test-wheels sdist static-command tarball npm test-npm test-cpp clean
+.PHONY: help setup tools build product viewer demo test case test-all test-install test-coremltools test-exporters test-libraries test-harnesses test-matrix fresh-check lint format docs bench bench-coreml instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage wheels test-wheels sdist static-command tarball npm test-npm test-cpp clean
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
@@ -27,10 +27,10 @@ product:
 demo: product  ## export seven real models, one to Core ML too, compare with JAX; results stay in build/demo (RIVALS=1: beside jax2onnx)
 	@$(PY) demo/run.py --out build/demo $(if $(RIVALS),--rivals)
 
-viewer:  ## the page of `sardonyx view`, which the next build takes in (needs npm's registry the first time)
+viewer:  ## build the page of `sardonyx view` anew, viewer/page.html, after a change of viewer/src (needs npm's registry the first time)
 	@scripts/setup.sh viewer
 
-# What the tests of pages need; the build comes after the page.
+# What the tests of pages need.
 browser: tools viewer
 	@scripts/setup.sh packages scripts/debian-packages-viewer.txt
 
@@ -45,6 +45,9 @@ case: tools  ## the .sx cases of one pass or lowering, after an edit (PASS=fuse_
 test-all: browser build  ## every test there is
 	@$(PY) scripts/check.py test-all
 
+test-install: tools  ## `pip install .` into a fresh environment, which compiles the library once more
+	@$(PY) scripts/check.py test-install
+
 test-coremltools: build  ## coremltools' own tests of its passes, on Sardonyx's passes (COREMLTOOLS_CHECKOUT=folder: its main branch, too)
 	@$(PY) scripts/check.py test-coremltools
 
@@ -53,6 +56,10 @@ test-exporters: build  ## models of PyTorch's, scikit-learn's and onnxruntime's 
 
 test-libraries: build  ## programs of 26 libraries on JAX, compared with the jitted function (ONLY="PROGRAM ..."; its own environment)
 	@$(PY) scripts/library_tests.py $(ONLY)
+
+test-harnesses: build  ## JAX's own 5,594 harnesses of its primitives, compared with the jitted function (N=processes, ONLY="PATTERN ...")
+	@$(PY) scripts/harness_tests.py -n $(or $(N),2) $(ONLY)
+	@$(PY) scripts/harness_tests.py --page
 
 test-matrix: build  ## the Python tests with the oldest supported JAX, Flax, onnx and onnxruntime, and with the newest
 	@scripts/test_matrix.sh
@@ -80,6 +87,7 @@ bench: build  ## run the benchmarks, write docs/benchmarks.md (RIVALS_PYTHON=...
 bench-coreml: build  ## PyTorch models and JAX programs to Core ML beside coremltools and stablehlo-coreml, into docs/to_coreml.md (its own environment)
 	@$(if $(RIVALS_PYTHON),,scripts/setup.sh environment build/bench-coreml-venv bench/requirements-coreml.txt "4 GB")
 	@RIVALS_PYTHON=$(or $(RIVALS_PYTHON),$(CURDIR)/build/bench-coreml-venv/bin/python) $(PY) bench/to_coreml.py --page
+	@RIVALS_PYTHON=$(or $(RIVALS_PYTHON),$(CURDIR)/build/bench-coreml-venv/bin/python) $(PY) bench/coreml_layers.py --page
 
 instructions: build  ## instructions of the hot paths, compared with the recorded counts: 5 % more is a miss (BLESS=1: record these)
 	@scripts/setup.sh packages scripts/debian-packages-bench.txt
@@ -133,7 +141,7 @@ test-wheels: tools  ## C++ tests and smoke tests of the wheels, natively, under 
 	@scripts/setup.sh packages scripts/debian-packages-wheels.txt
 	@$(PY) scripts/wheels.py test $(PLATFORM)
 
-sdist: tools  ## the source package into dist/
+sdist: tools viewer  ## the source package into dist/
 	@$(PY) scripts/wheels.py sdist
 
 static-command: tools viewer  ## the command as one static program for any x86-64 Linux, dist/sardonyx
