@@ -5,7 +5,7 @@
 #   scripts/setup.sh venv                make .venv and install requirements-dev.txt into it
 #   scripts/setup.sh product             .venv as above, and a release build of the library, the Python module and the command
 #   scripts/setup.sh environment DIR LIST.txt SIZE   make DIR, an environment of its own with the Python packages in the list
-#   scripts/setup.sh viewer              build the page of `sardonyx view` into build/viewer/page.html, with npm
+#   scripts/setup.sh viewer              build the page of `sardonyx view`, viewer/page.html, with npm
 #   scripts/setup.sh build [PRESET [TARGET...]]   configure if needed, and build (default: all of release)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -126,8 +126,8 @@ npm_command() {
 
 viewer() {
   local stamp node npm=()
-  stamp=$stamps/viewer-$(hash_of viewer/package-lock.json viewer/*.* viewer/src/*)
-  [[ -e $stamp && -e build/viewer/page.html ]] && return 0
+  stamp=$stamps/viewer-$(hash_of viewer/*.json viewer/*.mjs viewer/src/*)
+  [[ -e $stamp && -e viewer/page.html ]] && return 0
   npm_command
   if [[ ! -e viewer/node_modules/.$(hash_of viewer/package-lock.json) ]]; then
     say "installing the tools of the viewer (viewer/package-lock.json); this downloads about 15 MB"
@@ -135,7 +135,7 @@ viewer() {
     touch "viewer/node_modules/.$(hash_of viewer/package-lock.json)"
   fi
   "$node" viewer/node_modules/typescript/bin/tsc -p viewer || fail "the viewer has type errors"
-  "$node" viewer/build.mjs build/viewer/page.html || fail "esbuild could not build the viewer"
+  "$node" viewer/build.mjs viewer/page.html || fail "esbuild could not build the viewer"
   touch "$stamp"
 }
 

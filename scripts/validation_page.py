@@ -1,15 +1,20 @@
-"""Write the counts of docs/validation.md: the numbers of tests in this tree.
+"""Write the tables of docs/validation.md: the numbers of tests in this tree, and the last runs of tests/schedule.toml.
 
-scripts/validation_page.py     (a test fails when a count is more than a tenth off)
+scripts/validation_page.py                        (a test fails when a count is more than a tenth off, or a run is missing)
+scripts/validation_page.py ran TARGET "RESULT"    records that TARGET was run at this commit today, and what it found
 """
 
 import re
 import subprocess
+import sys
+import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "validation.md"
+SCHEDULE = ROOT / "tests" / "schedule.toml"
+RUNS_BEGIN, RUNS_END = "<!-- runs: scripts/validation_page.py -->\n", "<!-- end of runs -->\n"
 BEGIN, END = "<!-- counts: scripts/validation_page.py -->\n", "<!-- end of counts -->\n"
 
 
@@ -33,17 +38,46 @@ def counts() -> dict[str, int]:
     }  # fmt: skip
 
 
+def commit() -> str:
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def runs() -> str:
+    """The table of the scheduled checks."""
+    rows = ["| Check | Runs | Last recorded run | Result |", "|---|---|---|---|"]
+    for check in tomllib.loads(SCHEDULE.read_text())["check"]:
+        last = f"{check['date']} at {check['commit']}" if "date" in check else "none"
+        rows.append(f"| `make {check['target']}` | {check['when']} | {last} | {check.get('result', '')} |")
+    return "\n".join(rows) + "\n"
+
+
+def with_run(schedule: str, target: str, result: str) -> str:
+    """The schedule with a run of today."""
+    entries = schedule.split("\n\n")
+    for i, entry in enumerate(entries):
+        if f'target = "{target}"' in entry.splitlines():
+            kept = [line for line in entry.splitlines() if line.split(" = ")[0] not in ("date", "commit", "result")]
+            quoted = result.replace("\\", "\\\\").replace('"', '\\"')
+            now = [f'date = "{datetime.now(UTC):%Y-%m-%d}"', f'commit = "{commit()}"', f'result = "{quoted}"']
+            entries[i] = "\n".join([*kept, *now])
+            return "\n\n".join(entries).rstrip("\n") + "\n"
+    raise SystemExit(f"error: {SCHEDULE.name} has no check '{target}'")
+
+
+def with_runs(now: str) -> str:
+    head, rest = now.split(RUNS_BEGIN)
+    return head + RUNS_BEGIN + runs() + RUNS_END + rest.split(RUNS_END)[1]
+
+
 def page(now: str) -> str:
     head, rest = now.split(BEGIN)
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout.strip()
     table = [
-        f"| Counted {datetime.now(UTC):%Y-%m-%d} at {commit} | |",
+        f"| Counted {datetime.now(UTC):%Y-%m-%d} at {commit()} | |",
         "|---|--:|",
         *(f"| {what} | {n:,} |" for what, n in counts().items()),
     ]
-    return head + BEGIN + "\n".join(table) + "\n" + END + rest.split(END)[1]
+    return with_runs(head + BEGIN + "\n".join(table) + "\n" + END + rest.split(END)[1])
 
 
 def written(now: str) -> dict[str, int]:
@@ -52,4 +86,11 @@ def written(now: str) -> dict[str, int]:
 
 
 if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["ran", target, result]:
+            SCHEDULE.write_text(with_run(SCHEDULE.read_text(), target, result))
+            PAGE.write_text(with_runs(PAGE.read_text()))
+            sys.exit()
+        case [_, *_]:
+            sys.exit(__doc__)
     PAGE.write_text(page(PAGE.read_text()))

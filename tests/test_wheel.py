@@ -59,3 +59,9 @@ def test_command_runs(installed):
     done = run(installed / "sardonyx", "--version")
     assert done.returncode == 0, done.stderr
     assert "0." in done.stdout
+
+
+def test_pages_are_there(installed, tmp_path):
+    (tmp_path / "m.sx").write_text("opset 23 graph(x: f32[3]) { y = Relu(x)  return y }")
+    done = run(installed / "sardonyx", "view", tmp_path / "m.sx", "-o", tmp_path / "m.html")
+    assert done.returncode == 0 and (tmp_path / "m.html").stat().st_size > 10_000, done.stderr

@@ -6,6 +6,7 @@ import re
 import struct
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -76,6 +77,18 @@ def test_workflow_makes_targets_that_exist(path):
     called = set(make_calls(path))
     assert called, "continuous integration runs what developers run: make targets"
     assert called <= makefile_targets(), called - makefile_targets()
+
+
+def test_scheduled_checks_run_by_their_schedule():
+    checks = tomllib.loads((ROOT / "tests" / "schedule.toml").read_text())["check"]
+    nightly = ROOT / ".github" / "workflows" / "nightly.yml"
+    assert {c["target"] for c in checks} == set(make_calls(nightly)) and len(checks) == len(set(make_calls(nightly)))
+    jobs = load(nightly)["jobs"]
+    for c in checks:
+        (job,) = (
+            n for n, j in jobs.items() if c["target"] in str(j["steps"]) + str(j.get("strategy", "")).replace("'", " ")
+        )
+        assert (c["when"] == "nightly") == (job == "nightly"), c["target"]
 
 
 def test_presets_of_the_workflows_exist():

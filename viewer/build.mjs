@@ -1,4 +1,4 @@
-// Builds the page of `sardonyx view` into build/viewer/page.html: style and script in one file, with a place for the graph.
+// Builds the page of `sardonyx view`, viewer/page.html: style and script in one file, with a place for the graph.
 //
 //     node viewer/build.mjs OUTPUT
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";

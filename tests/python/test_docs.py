@@ -5,6 +5,7 @@ import importlib.util
 import io
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import command
@@ -70,6 +71,16 @@ def test_the_picture_of_readme_is_fresh():
     skip_unless_pinned()
     script = load_script("readme_page")
     assert script.PICTURE.read_text() == script.picture(), "run scripts/readme_page.py"
+
+
+def test_the_runs_of_validation_are_those_of_the_schedule():
+    script = load_script("validation_page")
+    now = script.PAGE.read_text()
+    assert now == script.with_runs(now), "run scripts/validation_page.py"
+    schedule = script.with_run(script.SCHEDULE.read_text(), "tsan", 'two "reports"')
+    (tsan,) = [c for c in tomllib.loads(schedule)["check"] if c["target"] == "tsan"]
+    assert tsan["result"] == 'two "reports"' and tsan["commit"] == script.commit() and tsan["when"] == "nightly"
+    assert script.with_run(schedule, "tsan", "none").count('target = "tsan"') == 1
 
 
 def test_the_counts_of_validation_are_about_right():
