@@ -90,6 +90,7 @@ class Dims {
   // Symbols are >= 1 by default; names of data-dependent sizes are declared with min = 0.
   void set_range(std::string_view symbol, DimRange range);
   DimRange symbol_range(std::string_view symbol) const;
+  bool has_range(std::string_view symbol) const;  // whether one was set; by default it is 1 or more
 
   // The symbols in d, each once, ordered by name.
   std::vector<std::string> symbols(Dim d) const;

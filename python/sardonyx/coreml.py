@@ -29,6 +29,20 @@ from sardonyx._to_coreml import from_onnx
 __all__ = ["Program", "apply_pass", "fp16_report", "from_onnx", "load", "native_passes", "optimize", "save"]
 
 
+def _as_taken(value: Any, dtype: ir.DataType) -> Any:
+    """A number or an array of numbers in the element type that the program takes, where no number gets lost in that."""
+    if value is None or dtype == ir.DataType.UNDEFINED or isinstance(value, ir.Tensor):
+        return value
+    array, taken = np.asarray(value), ir.DataType(dtype).numpy()
+    is_float = np.issubdtype(taken, np.floating)
+    kinds = "biuf" if is_float else "biu" if np.issubdtype(taken, np.integer) else ""
+    if array.dtype == taken or array.dtype.kind not in kinds:
+        return value
+    if not is_float and array.size and (array.min() < np.iinfo(taken).min or array.max() > np.iinfo(taken).max):
+        return value
+    return array.astype(taken)
+
+
 class Program:
     """An ML program: functions of MIL ops, and the description of their inputs and outputs."""
 
@@ -69,7 +83,9 @@ class Program:
         """Runs a function on Sardonyx's evaluator, on any system: exact and slow, for inspecting values.
 
         Inputs by name or in order, as arrays; results by name. `state` has the initial values of the
-        states and receives the final ones; without it they start with zeros.
+        states and receives the final ones; without it they start with zeros. As in Core ML's own
+        prediction, numbers and booleans become floats where the program takes floats, and integers
+        become those of its width.
         """
         results = self._native.run(self._in_order(inputs, function, state or {}), function)
         names = self._native.port_names(function, True)
@@ -102,11 +118,14 @@ class Program:
             if missing := [n for n in names if n not in inputs]:
                 raise Error(f"input '{missing[0]}' is missing")
             inputs = [inputs[n] for n in names]
-        if not states:
-            return [_to_native(v) for v in inputs]
-        given = iter(inputs)
-        values = [state.get(n) if n in states else next(given, None) for n in ports]
-        return [_to_native(v) for v in [*values, *given]]
+        values = list(inputs)
+        if states:
+            given = iter(inputs)
+            values = [state.get(n) if n in states else next(given, None) for n in ports]
+            values += given
+        dtypes = [ir.DataType(d) for d in self._native.input_dtypes(function)]
+        dtypes += [ir.DataType.UNDEFINED] * (len(values) - len(dtypes))
+        return [_to_native(_as_taken(v, d)) for v, d in zip(values, dtypes, strict=False)]
 
     def text(self, *, full_constants: bool = False) -> str:
         """The program in Sardonyx's text form."""

@@ -227,14 +227,27 @@ void LateAttributes::add(Node& node, NamedAttr attribute, std::string origin) {
   all_.push_back({&node, std::move(attribute), std::move(origin)});
 }
 
+void infer_changed(Node& n) {
+  std::vector<const Type*> before;
+  for (Value& v : n.results()) before.push_back(v.type());
+  ValueFacts facts;
+  infer_node(n, facts);
+  Types& types = n.model().types();
+  for (size_t i = 0; i < before.size(); ++i) {
+    const Type* now = n.result(i)->type();
+    if (before[i] == nullptr || now == nullptr || types.meet(before[i], now) != nullptr) continue;
+    throw Error(ErrorCode::kInvalidModel,
+                fmt::format("{}: result {} would be {}, it was {}", n.op().name, i, types.to_string(now), types.to_string(before[i])));
+  }
+}
+
 void LateAttributes::set() const {
   for (const Late& late : all_) {
     Node& n = *late.node;
     if (!n.alive() || !n.linked()) continue;
     n.set_attrs(n.model().with_attr(n.attrs(), late.attribute.name, late.attribute.value));
-    ValueFacts facts;
     try {
-      infer_node(n, facts);
+      infer_changed(n);
     } catch (const Error& e) {
       throw e.with_note(fmt::format("after the plugin {} had set attributes of this {} late", late.origin, n.op().name));
     }

@@ -28,6 +28,10 @@ class LateAttributes {
   std::vector<Late> all_;
 };
 
+// Infers the results of a node after its attributes changed. Throws kInvalidModel if the operator refuses them
+// or a result has another type than before.
+void infer_changed(Node& n);
+
 // Adds the lowerings of the plugin to the registry. The shared object stays loaded until the process ends.
 // `late` must outlive the registry. Throws Error(kIo) if the file is not a plugin.
 void load_plugin(const std::filesystem::path& path, LoweringRegistry& registry, LateAttributes& late);

@@ -145,7 +145,8 @@ void check_inputs(const Graph& graph, std::span<const EvalValue> inputs) {
   for (size_t i = 0; i < ports.size(); ++i) {
     const Type* t = type_of(ports[i]);
     const bool given = i < inputs.size() && !inputs[i].absent();
-    const std::string expected = graph.model().types().to_string(t);
+    const bool is_state = t != nullptr && t->kind() == TypeKind::kState;
+    const std::string expected = graph.model().types().to_string(is_state ? t->element() : t);
     if (!given) {
       if (ports[i].default_value != nullptr) continue;
       if (t != nullptr && (t->kind() == TypeKind::kOptional || t->kind() == TypeKind::kState)) continue;
@@ -154,7 +155,8 @@ void check_inputs(const Graph& graph, std::span<const EvalValue> inputs) {
     }
     if (!fits(t, inputs[i], sizes)) {
       throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("input '{}' is {}, expected {}", ports[i].name.view(), describe(inputs[i]), expected));
+                  fmt::format("{} '{}' is {}, expected {}", is_state ? "state" : "input", ports[i].name.view(),
+                              describe(inputs[i]), expected));
     }
   }
 }

@@ -59,10 +59,7 @@ bool assume(Dims& dims, std::string_view relation) {
 
 bool is_nonempty_by_default(Dims& dims, Dim d) {
   const Dims::Parts p = dims.parts(d);
-  if (p.form == Dims::Form::kSymbol) {
-    const DimRange r = dims.symbol_range(dims.symbol_name(d));
-    return r.min == 1 && !r.max;
-  }
+  if (p.form == Dims::Form::kSymbol) return !dims.has_range(dims.symbol_name(d));
   if (p.form != Dims::Form::kMul) return false;
   bool by_default = false;
   for (Dim factor : p.operands) {

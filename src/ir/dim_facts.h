@@ -14,7 +14,7 @@ namespace sardonyx {
 bool assume(Dims& dims, std::string_view relation);
 
 // Whether d is a symbol, or a product of symbols, that counts as at least 1 by default: at run time it may be
-// 0, unless somebody states a larger size.
+// 0, as nobody stated a range.
 bool is_nonempty_by_default(Dims& dims, Dim d);
 
 // Whether a and b differ at run time, whatever the names of sizes stand for. Unlike Dims::compare(), a size

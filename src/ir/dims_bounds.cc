@@ -299,4 +299,6 @@ DimRange Dims::symbol_range(std::string_view symbol) const {
   return it == impl_->ranges.end() ? DimRange{.min = 1, .max = {}} : it->second;
 }
 
+bool Dims::has_range(std::string_view symbol) const { return impl_->ranges.contains(symbol); }
+
 }  // namespace sardonyx

@@ -166,10 +166,10 @@ def test_attention_of_grouped_queries(kind, heads):
     np.testing.assert_allclose(got, attend(*arrays), rtol=1e-5, atol=1e-6)
 
 
-IDS = np.array([0, 6, -1, -7, 3], np.int32)
+IDS = np.array([0, 6, -1, -7, 3, 7, -8, -100], np.int32)
 OUTSIDE = np.array([0, 6, 7, -7, -8], np.int32)
 ROWS = {
-    "of a list": (lambda x, i: x[i], IDS, ["Gather"]),
+    "of a list": (lambda x, i: x[i], IDS, ["Clip", "Gather"]),
     "that may be missing": (
         lambda x, i: jnp.take(x, i, axis=0),
         OUTSIDE,

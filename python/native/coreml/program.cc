@@ -167,6 +167,19 @@ std::vector<std::string> port_names(const CoremlProgram& p, const std::string& f
   return names;
 }
 
+// The element types of a function's inputs in order; kUndefined for what is no tensor or state.
+std::vector<int> input_dtypes(const CoremlProgram& p, const std::string& function) {
+  const Function* f = function.empty() ? &p.model->main() : p.model->find_function("", function);
+  if (f == nullptr) throw Error(ErrorCode::kInvalidArgument, fmt::format("the program has no function '{}'", function));
+  std::vector<int> dtypes;
+  for (const Port& port : f->graph().inputs()) {
+    const Type* t = port.declared != nullptr ? port.declared : port.value->type();
+    if (t != nullptr && t->kind() == TypeKind::kState) t = t->element();
+    dtypes.push_back(static_cast<int>(t != nullptr && t->is_tensor() ? t->dtype() : DType::kUndefined));
+  }
+  return dtypes;
+}
+
 // Inputs that are states: name, dtype as in the text form, shape (-1: unknown).
 nb::list states(const CoremlProgram& p, const std::string& function) {
   const Function* f = function.empty() ? &p.model->main() : p.model->find_function("", function);
@@ -212,6 +225,7 @@ void bind_coreml(nb::module_& m) {
       .def("run", &run)
       .def("half_report", &half_report_dict)
       .def("port_names", &port_names)
+      .def("input_dtypes", &input_dtypes)
       .def("states", &states)
       .def("compare_types", &compare_types)
       .def("specification_version", [](const CoremlProgram& p) { return p.model->specification_version.value_or(0); });

@@ -302,6 +302,17 @@ ImportedJaxpr import_jaxpr(nb::handle closed_jaxpr, const ImportOptions& options
   for (const std::string& fact : options.facts) assume(out.model->dims(), fact);
   for (const std::string& symbol : options.data_sizes) out.model->dims().set_range(symbol, {.min = 0, .max = {}});
   Importer(*out.model, options, out).run(closed_jaxpr);
+  // JAX itself takes sizes with names as at least 1 while it traces.
+  Dims& dims = out.model->dims();
+  for (const Port& p : out.model->graph().inputs()) {
+    const Type* t = p.value->type();
+    if (t == nullptr || !t->is_tensor() || !t->ranked()) continue;
+    for (Dim d : t->dims()) {
+      for (const std::string& symbol : dims.symbols(d)) {
+        if (!dims.has_range(symbol)) dims.set_range(symbol, {.min = 1, .max = {}});
+      }
+    }
+  }
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include "driver/plugin.h"
 #include "ir/spelling.h"
 #include "lower/onnx/context.h"
 #include "native/ir/store.h"
@@ -148,12 +149,11 @@ void set_late_attributes(const nb::list& late, std::shared_ptr<Model> model) {
     }
     for (Node* n : nodes) {
       nb::module_::import_("sardonyx.plugins").attr("_set_attributes")(wrap(store, n), attributes);
-      ValueFacts facts;
       try {
         if (auto found = misspelling(*n)) {
           throw Error(ErrorCode::kInvalidModel, std::move(found->text), std::move(found->notes));
         }
-        infer_node(*n, facts);
+        infer_changed(*n);
       } catch (const Error& e) {
         throw e.with_note(fmt::format("after {} had set attributes of this {} late", origin, n->op().name));
       }
