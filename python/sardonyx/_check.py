@@ -21,7 +21,7 @@ from sardonyx import (
 )
 from sardonyx._error import Error
 from sardonyx._require import known_keywords
-from sardonyx._run import Session
+from sardonyx._run import DISABLED, Session, release
 
 
 @known_keywords
@@ -37,7 +37,8 @@ def allclose(
     inputs_as_nchw: Sequence[int] | None = None,
     outputs_as_nchw: Sequence[int] | None = None,
 ) -> tuple[bool, str]:
-    """Whether `fn` in JAX and `model` in onnxruntime agree: (agreement, first difference).
+    """Whether `fn` in JAX and `model` in onnxruntime agree: (agreement, first difference). onnxruntime runs as it
+    does for users; if its own optimizations are to blame for the difference, the text says so.
 
     Args:
         fn: What was exported.
@@ -66,14 +67,19 @@ def allclose(
             raise
         except Exception as e:
             return False, f"JAX cannot evaluate the function: {_trace.failure(fn, spec, e)}"
-    return _compare.compare_results(
-        expected, session.run(feeds), [o.name for o in session.outputs], rtol, atol, outputs_as_nchw
-    )
+
+    def compared(found):
+        return _compare.compare_results(expected, found, [o.name for o in session.outputs], rtol, atol, outputs_as_nchw)
+
+    same, text = compared(session.run(feeds))
+    if not same and (fault := session.blamed(feeds, lambda found: compared(found)[0])):
+        text += f"; {fault}"
+    return same, text
 
 
 def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, export) -> None:
     """For `to_onnx(check=True)`: compares at two sizes of every symbol; raises an Error that names the first
-    difference.
+    difference, or that blames onnxruntime's optimizations.
 
     `export(closed jaxpr, data_sizes=)` exports a part of the program once more, without passes, to find the
     first equation that differs.
@@ -98,15 +104,26 @@ def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, expor
                 ) from None
         found = session.run(feeds)
         names = [o.name for o in session.outputs]
-        same, text = _compare.compare_results(expected, found, names, None, None, outputs_as_nchw)
+
+        def compared(found, expected=expected, names=names):
+            return _compare.compare_results(expected, found, names, None, None, outputs_as_nchw)
+
+        same, text = compared(found)
         if same:
             continue
         with _trace.x64(double), jax.default_matmul_precision("float32"):
             second = _Second(fn, spec, args, params, export)
-            expected = second.with_choices()
-            if expected is not None:
-                same, text = _compare.compare_results(expected, found, names, None, None, outputs_as_nchw)
+            chosen = second.with_choices()
+            if chosen is not None:
+                compared = functools.partial(compared, expected=chosen)
+                same, text = compared(found)
             if not same:
+                if session.blamed(feeds, lambda found, compared=compared: compared(found)[0]):
+                    raise Error(
+                        f"{release()} changes the exported model's results when it optimizes the graph{where}: {text}",
+                        "unsupported",
+                        ["without its optimizations they agree with JAX: the model is right", DISABLED],
+                    )
                 other = [b for b in spec.branches if b.holds(sizes)]
                 if other:
                     raise Error(
@@ -184,7 +201,7 @@ class _Second:
         leaves = _state.snapshot(leaves, state)
 
         def run(part):
-            session = Session(self._export(part, data_sizes=list(self.spec.data_sizes)).serialize())
+            session = Session(self._export(part, data_sizes=list(self.spec.data_sizes)).serialize(), optimized=False)
             return session.run(_compare.feeds_of(session, leaves, {}, None))
 
         return _interpret.in_line(closed), run
@@ -209,7 +226,7 @@ class _Second:
         merely reported."""
 
         def results(model):
-            session = Session(model.serialize())
+            session = Session(model.serialize(), optimized=False)
             return session.run(_compare.feeds_of(session, self.program[2], {}, None))
 
         def compare(expected, model, leaves):

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,18 +24,23 @@ _NUMPY = {
 
 
 class Session:
-    """A model, loaded once. The graph runs as it was written: onnxruntime's own rewriting is off, and one
-    thread works.
+    """A model, loaded once, as users load it: onnxruntime optimizes the graph. One thread works.
+
+    onnxruntime's optimizations may change results, or break the graph. `as_written()` runs the graph without
+    them, and `blamed()` tells whose fault a difference is.
 
     Where an input or a result has integers of 2 or 4 bits, which onnxruntime's Python interface does not
     support, the evaluator computes instead; onnxruntime still loads the model.
     """
 
-    def __init__(self, model: Any):
+    def __init__(self, model: Any, optimized: bool = True):
         self.model = model
+        self.optimized = optimized
+        self._as_written: Session | None = None
         ort = require("onnxruntime", "onnx")
         options = ort.SessionOptions()
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        levels = ort.GraphOptimizationLevel
+        options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
         options.enable_mem_pattern = False
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
@@ -46,10 +52,52 @@ class Session:
             source = bytes(model)
         else:
             source = _serialize(model)
-        with _told("load"):
+        with self._told("load"):
             self.session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         self.inputs = self.session.get_inputs()
         self.outputs = self.session.get_outputs()
+
+    def as_written(self) -> "Session":
+        """The same model without onnxruntime's optimizations."""
+        if not self.optimized:
+            return self
+        if self._as_written is None:
+            self._as_written = Session(self.model, optimized=False)
+        return self._as_written
+
+    def blamed(self, feeds: dict[str, np.ndarray], agree: Callable[[list[np.ndarray]], bool]) -> str:
+        """For results that differ from what was expected: who changed them, if it is onnxruntime's optimizer.
+        `agree` tells whether results are as expected."""
+        if not self.optimized:
+            return ""
+        try:
+            if not agree(self.as_written().run(feeds)):
+                return ""
+        except Error:
+            return ""
+        return f"{release()} changes the results when it optimizes the graph; without its optimizations they agree"
+
+    @contextlib.contextmanager
+    def _told(self, what: str, feeds: dict[str, np.ndarray] | None = None):
+        """Like `_told`; where the graph as written works, the error says so."""
+        try:
+            with _told(what):
+                yield
+        except Error as e:
+            if not self.optimized:
+                raise
+            try:
+                written = self.as_written()
+                if feeds is not None:
+                    written.run(feeds)
+            except Error:
+                raise e from None
+            reason = e.message.partition(": ")[2]
+            raise Error(
+                f"{release()} does not {what} the model as it optimizes the graph: {reason}",
+                "unsupported",
+                [f"without its optimizations it does {what} it: the model is right", DISABLED],
+            ) from e
 
     def run(self, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
         import onnxruntime as ort
@@ -60,7 +108,7 @@ class Session:
             results = evaluate(self.model, feeds)
             return [results[o.name] for o in self.outputs]
         if not any(i.type in _BY_TYPE for i in (*self.inputs, *self.outputs)):
-            with _told("run"):
+            with self._told("run", feeds):
                 return self.session.run(None, feeds)
         values = {}
         for name, x in feeds.items():
@@ -69,7 +117,7 @@ class Session:
                 values[name] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(raw, number)
             else:
                 values[name] = ort.OrtValue.ortvalue_from_numpy(np.asarray(x, order="C"))
-        with _told("run"):
+        with self._told("run", feeds):
             results = self.session.run_with_ort_values(None, values)
         return [self._array(o, r) for o, r in zip(self.outputs, results, strict=True)]
 
@@ -87,6 +135,17 @@ class Session:
         count = int(np.prod(shape))
         raw = ctypes.string_at(value.data_ptr(), count * dtype.itemsize) if count else b""
         return np.frombuffer(raw, dtype).reshape(shape)
+
+
+DISABLED = (
+    "help: SessionOptions.graph_optimization_level = ORT_DISABLE_ALL turns them off; another release may be right"
+)
+
+
+def release() -> str:
+    import onnxruntime as ort
+
+    return f"onnxruntime {ort.__version__}"
 
 
 @contextlib.contextmanager

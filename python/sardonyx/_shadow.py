@@ -7,7 +7,7 @@ import numpy as np
 from sardonyx import _compare, _module_state, _trace
 from sardonyx._error import Error
 from sardonyx._require import require
-from sardonyx._run import Session
+from sardonyx._run import Session, release
 from sardonyx.report import Shadow
 
 
@@ -45,8 +45,27 @@ def compare(shadow, fn, inputs, input_params, model, spec, opset, double, inputs
     except Exception as e:
         told.text = f"its model does not run: {(str(e).splitlines() or [''])[0]}"
         return told
-    told.same_results, told.text = _differences(mine, found, [o.name for o in session.outputs], double)
+    names = [o.name for o in session.outputs]
+    told.same_results, told.text = _differences(mine, found, names, double)
+    if not told.same_results:
+        sides = {"ours": (session, feeds, mine), "theirs": (second, given, found)}
+        told.text += "".join(
+            f"; {whose}: {fault}" for whose, side in sides.items() if (fault := _fault(*side, names, double))
+        )
     return told
+
+
+def _fault(session, feeds, results, names, double) -> str:
+    """Who is at fault if the optimizations of onnxruntime change these results."""
+    try:
+        written = session.as_written().run(feeds)
+    except Error:
+        return ""
+    return (
+        ""
+        if _differences(results, written, names, double)[0]
+        else f"{release()} changes it when it optimizes the graph"
+    )
 
 
 def _exporter(shadow, opset, double, input_params, inputs_as_nchw, outputs_as_nchw, spec):

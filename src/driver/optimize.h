@@ -59,8 +59,8 @@ struct OptimizeReport {
   bool is_repaired = false;  // the reader or inference corrected what the file says; the warnings name it
 };
 
-// Whether the result is larger with no reported improvement: only the default preset ran, and no column of
-// the report became smaller. Then the input is kept, byte for byte, and the report says that nothing changed.
+// Whether the result is larger with no reported improvement: only the default preset ran, no column of
+// the report became smaller, and no pass guarded against faults of runtimes. Then the input is kept, byte for byte, and the report says that nothing changed.
 bool is_only_larger(const OptimizeReport& report, const OptimizeOptions& options, uint64_t before, uint64_t after);
 void keep_as_it_was(OptimizeReport& report);
 

@@ -337,3 +337,95 @@ def test_more_branches_in_each_other_than_a_file_can_hold():
     assert e.value.code == "limit" and "help: nested conds" in str(e.value) and "return_mode" not in str(e.value)
     model = sardonyx.to_onnx(nested(40), [(3,), "i32[]"], return_mode="ir")
     assert sardonyx.evaluate(model, {"x": np.ones(3, np.float32), "i": np.int32(7)})["output"].tolist() == [7, 7, 7]
+
+
+class Broken:
+    """onnxruntime with an optimizer that is at fault: results of sessions at its default level are one too large,
+    or loading fails."""
+
+    def __init__(self, monkeypatch, fails=None):
+        import onnxruntime
+
+        class Session(onnxruntime.InferenceSession):
+            def __init__(self, source, options, **kwargs):
+                self.is_broken = options.graph_optimization_level == self.levels.ORT_ENABLE_ALL
+                if self.is_broken and fails == "load":
+                    raise RuntimeError("Node input 'mid' is not a graph input")
+                super().__init__(source, options, **kwargs)
+                self.made.append(self.is_broken)
+
+            def run(self, names, feeds):
+                if self.is_broken and fails == "run":
+                    raise RuntimeError("Ranks of input data are different")
+                return [x + (1 if self.is_broken else 0) for x in super().run(names, feeds)]
+
+        Session.levels = onnxruntime.GraphOptimizationLevel
+        Session.made = self.made = []
+        monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+
+
+def test_the_optimizer_of_onnxruntime_is_blamed(monkeypatch):
+    Broken(monkeypatch)
+    with pytest.raises(sardonyx.Error) as error:
+        sardonyx.to_onnx(jnp.exp, [("B", 3)], check=True)
+    import onnxruntime
+
+    assert error.value.message.startswith(
+        f"onnxruntime {onnxruntime.__version__} changes the exported model's results when it optimizes the graph at B=2: "
+        "result 0 ('output') differs by up to 1 "
+    )
+    assert error.value.notes[0] == "without its optimizations they agree with JAX: the model is right"
+
+
+def test_allclose_blames_it_too(monkeypatch):
+    model = sardonyx.to_onnx(jnp.exp, [("B", 3)])
+    Broken(monkeypatch)
+    same, text = sardonyx.allclose(jnp.exp, model, [(2, 3)])
+    assert not same and "differs by up to 1 " in text
+    assert text.endswith("changes the results when it optimizes the graph; without its optimizations they agree")
+
+
+def test_a_wrong_model_is_not_its_fault(wrong_sine, monkeypatch):
+    model = sardonyx.to_onnx(jnp.sin, [("B", 3)])
+    assert "optimiz" not in sardonyx.allclose(jnp.sin, model, [(2, 3)])[1]
+    Broken(monkeypatch)
+    assert "optimiz" not in sardonyx.allclose(jnp.sin, model, [(2, 3)])[1]
+
+
+@pytest.mark.parametrize("what", ["load", "run"])
+def test_what_only_the_optimizer_cannot_do(monkeypatch, what):
+    Broken(monkeypatch, fails=what)
+    with pytest.raises(sardonyx.Error, match=f"does not {what} the model as it optimizes the graph: ") as error:
+        sardonyx.to_onnx(jnp.exp, [("B", 3)], check=True)
+    assert error.value.notes[0] == f"without its optimizations it does {what} it: the model is right"
+
+
+def test_where_nothing_differs_one_session_is_made(monkeypatch):
+    made = Broken(monkeypatch).made
+    monkeypatch.setattr(
+        "onnxruntime.InferenceSession.run", lambda self, names, feeds: [np.exp(x) for x in feeds.values()]
+    )
+    sardonyx.to_onnx(jnp.exp, [("B", 3)], check=True)
+    assert made == [True]
+
+
+def test_shadow_names_the_side_that_it_changes(monkeypatch):
+    Broken(monkeypatch)
+    sardonyx.to_onnx(jnp.exp, [("B", 3)], shadow=lambda fn, inputs: wrong_by_one())
+    told = sardonyx.report.last().shadow
+    assert not told.same_results
+    assert "ours: onnxruntime" in told.text and "theirs: onnxruntime" in told.text
+
+
+def wrong_by_one():
+    return onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[B,3] x) => (float[B,3] y) '
+        "{ one = Constant<value_float=2.0>() e = Exp(x) y = Add(e, one) }"
+    )
+
+
+def test_simplify_compares_with_the_model_as_it_is_written(monkeypatch):
+    Broken(monkeypatch)
+    with pytest.warns(UserWarning, match="changes the results when it optimizes the graph"):
+        _, ok = sardonyx.simplify(wrong_by_one(), check_n=1, test_input_shapes={"x": [2, 3]})
+    assert not ok

@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "passes/onnx/fuse/fusion.h"
+#include "passes/onnx/fuse/padding.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -19,49 +20,18 @@ namespace {
 using namespace pattern;
 constexpr Var x{"x"}, padded{"padded"};
 
-// The pads of all axes, all beginnings first; nullopt if they are not known.
-std::optional<std::vector<int64_t>> pads_of(const Node& pad, PassContext& c) {
-  const Value* v = pad.input(0);
-  if (v == nullptr || !v->ranked()) return std::nullopt;
-  const size_t rank = v->type()->rank();
-  auto pads = pad.op().since_version < 11 ? ints_attr(pad, "pads") : c.ints(pad.input(1));
-  if (!pads) return std::nullopt;
-  if (pad.input(3) == nullptr) return pads->size() == 2 * rank ? pads : std::nullopt;
-  const auto axes = c.ints(pad.input(3));
-  if (!axes || pads->size() != 2 * axes->size()) return std::nullopt;
-  std::vector<int64_t> all(2 * rank, 0);
-  for (size_t i = 0; i < axes->size(); ++i) {
-    const int64_t a = (*axes)[i] < 0 ? (*axes)[i] + static_cast<int64_t>(rank) : (*axes)[i];
-    if (a < 0 || a >= static_cast<int64_t>(rank)) return std::nullopt;
-    all[static_cast<size_t>(a)] = (*pads)[i];
-    all[rank + static_cast<size_t>(a)] = (*pads)[axes->size() + i];
-  }
-  return all;
-}
-
 bool is_quantized(const Node& n) { return n.is("ConvInteger") || n.is("QLinearConv"); }
-
-// The fill of a Pad; nullopt if it is not known.
-std::optional<double> fill_of(const Node& pad, PassContext& c) {
-  if (pad.op().since_version < 11) return float_attr(pad, "value");
-  return pad.input(2) == nullptr ? std::optional(0.0) : pad.input(2)->is_constant() ? c.splat(pad.input(2)) : std::nullopt;
-}
-
-// Whether v is nowhere negative: a Relu, or a Clip from zero on.
-bool is_nonnegative(const Value* v, PassContext& c) {
-  const Node* n = v->def();
-  if (n == nullptr || n->unchecked()) return false;
-  if (n->is("Clip") && n->op().since_version >= 11) {
-    const auto least = n->input(1) != nullptr && n->input(1)->is_constant() ? c.splat(n->input(1)) : std::nullopt;
-    return least && *least >= 0;
-  }
-  return n->is("Relu");
-}
 
 // The value that a convolution pads with: zero, or the zero point for integers; nullopt if it is not known.
 std::optional<double> zero_of(const Node& n, PassContext& c) {
   if (!is_quantized(n) || n.input(2) == nullptr) return 0.0;
   return n.input(2)->is_constant() ? c.splat(n.input(2)) : std::nullopt;
+}
+
+// Whether windows have no gaps. Those with gaps may touch nothing but pads.
+bool is_dense(const Node& pool) {
+  const auto dilations = pool.attr_ints("dilations").value_or(std::vector<int64_t>{});
+  return std::ranges::all_of(dilations, [](int64_t d) { return d == 1; });
 }
 
 // The sum of the window's pads and those of Pad.
@@ -80,10 +50,10 @@ std::optional<std::vector<int64_t>> joined(const Match& m) {
     if ((*outer)[i] < 0 || (i % rank < 2 && (*outer)[i] != 0)) return std::nullopt;
   }
   const bool is_max = root.is("MaxPool");
-  // Zeros do not change the maximum of nonnegative values.
+  // Zeros do not change the maximum of nonnegative values, unless a window holds nothing else.
   const bool below_all =
-      is_max && ((std::isinf(*fill) && *fill < 0) ||
-                 (*fill == 0 && int_attr(root, "ceil_mode").value_or(0) == 0 && is_nonnegative(pad.input(0), c)));
+      is_max && ((std::isinf(*fill) && *fill < 0) || (*fill == 0 && int_attr(root, "ceil_mode").value_or(0) == 0 &&
+                                                      is_dense(root) && is_nonnegative(c, pad.input(0))));
   if (is_max ? !below_all : fill != zero_of(root, c)) return m.refuse("the window pads with another value"), std::nullopt;
   std::vector<int64_t> pads(2 * (rank - 2), 0);
   if (auto_pad == "NOTSET" && root.attr("pads") != nullptr) {

@@ -54,6 +54,26 @@ std::optional<std::vector<int64_t>> reduced_axes(const Node& reduce, PassContext
   return axes;
 }
 
+bool is_nonnegative(PassContext& context, const Value* v, int depth) {
+  if (const auto s = context.splat(v)) return *s >= 0;
+  const Node* n = v->def();
+  if (n == nullptr || depth == 0 || n->unchecked()) return false;
+  const auto operand = [&](size_t i) { return n->input(i) != nullptr && is_nonnegative(context, n->input(i), depth - 1); };
+  static constexpr std::string_view kAlways[] = {"Relu",        "Exp",      "Abs",      "Sigmoid",         "Softmax",
+                                                 "HardSigmoid", "ReduceL2", "ReduceL1", "ReduceSumSquare", "Sqrt"};
+  static constexpr std::string_view kKeeps[] = {"ReduceSum", "ReduceMean",  "ReduceMax",         "Reshape", "Transpose",
+                                                "MaxPool",   "AveragePool", "GlobalAveragePool", "Squeeze", "Unsqueeze"};
+  if (std::ranges::any_of(kAlways, [&](std::string_view op) { return n->is(op); })) return true;
+  if (n->is("Clip")) {
+    if (n->op().since_version < 11) return float_attr(*n, "min").value_or(-1) >= 0;
+    const auto least = n->input(1) != nullptr ? context.splat(n->input(1)) : std::nullopt;
+    return least && *least >= 0;
+  }
+  if (n->is("Mul")) return n->input(0) == n->input(1) || (operand(0) && operand(1));
+  if (n->is("Add")) return operand(0) && operand(1);
+  return std::ranges::any_of(kKeeps, [&](std::string_view op) { return n->is(op); }) && operand(0);
+}
+
 TensorPtr repeated_number(const Node& constant_of_shape) {
   const Attr* value = constant_of_shape.attr("value");
   if (value == nullptr) return Tensor::full(DType::kF32, {}, 0);

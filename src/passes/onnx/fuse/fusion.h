@@ -27,6 +27,9 @@ bool has_kept_shape(const Value* v, const Value* x, std::span<const int64_t> axe
 // Whether dtype and sizes are provably equal.
 bool same_shape(const Value* a, const Value* b);
 
+// Whether v is nowhere negative, derived from a few nodes before it. NaN counts as neither.
+bool is_nonnegative(PassContext& context, const Value* v, int depth = 4);
+
 // The number that a ConstantOfShape repeats, as a scalar; null if it is not known.
 TensorPtr repeated_number(const Node& constant_of_shape);
 

@@ -22,28 +22,7 @@ namespace {
 
 using namespace pattern;
 constexpr Var x{"x"}, c{"c"};
-constexpr int kDepth = 4;
 constexpr size_t kLargeOnes = 4096;  // bytes
-
-// Whether v is nowhere negative, derived from a few nodes.
-bool is_nonnegative(const Match& m, const Value* v, int depth) {
-  if (const auto s = m.context().splat(v)) return *s >= 0;
-  const Node* n = v->def();
-  if (n == nullptr || depth == 0 || n->unchecked()) return false;
-  const auto operands = [&](size_t count) {
-    for (size_t i = 0; i < count; ++i) {
-      if (n->input(i) == nullptr || !is_nonnegative(m, n->input(i), depth - 1)) return false;
-    }
-    return true;
-  };
-  if (n->is("Relu") || n->is("Exp") || n->is("Abs") || n->is("Sigmoid") || n->is("Softmax") || n->is("ReduceL2") ||
-      n->is("ReduceSumSquare") || n->is("Sqrt"))
-    return true;
-  if (n->is("Mul")) return n->input(0) == n->input(1) || operands(2);
-  if (n->is("Add")) return operands(2);
-  return (n->is("ReduceSum") || n->is("ReduceMean") || n->is("ReduceMax") || n->is("Reshape") || n->is("Transpose")) &&
-         operands(1);
-}
 
 bool is_real(const Match& m) { return is_float(m[x]->dtype()); }
 
@@ -97,7 +76,7 @@ Pass reduce_strength() {
       {.name = "root",
        .numerics = Numerics::kRounds,
        .match = Pow(x, splat(0.5)),
-       .when = [](const Match& m) { return is_real(m) && is_nonnegative(m, m[x], kDepth); },
+       .when = [](const Match& m) { return is_real(m) && is_nonnegative(m.context(), m[x]); },
        .replace = Sqrt(x)},
       {.name = "reciprocal",
        .numerics = Numerics::kRounds,

@@ -1,0 +1,29 @@
+#include "passes/onnx/fuse/padding.h"
+
+namespace sardonyx::onnx {
+
+std::optional<std::vector<int64_t>> pads_of(const Node& pad, PassContext& c) {
+  const Value* v = pad.input(0);
+  if (v == nullptr || !v->ranked()) return std::nullopt;
+  const size_t rank = v->type()->rank();
+  auto pads = pad.op().since_version < 11 ? ints_attr(pad, "pads") : c.ints(pad.input(1));
+  if (!pads) return std::nullopt;
+  if (pad.input(3) == nullptr) return pads->size() == 2 * rank ? pads : std::nullopt;
+  const auto axes = c.ints(pad.input(3));
+  if (!axes || pads->size() != 2 * axes->size()) return std::nullopt;
+  std::vector<int64_t> all(2 * rank, 0);
+  for (size_t i = 0; i < axes->size(); ++i) {
+    const int64_t a = (*axes)[i] < 0 ? (*axes)[i] + static_cast<int64_t>(rank) : (*axes)[i];
+    if (a < 0 || a >= static_cast<int64_t>(rank)) return std::nullopt;
+    all[static_cast<size_t>(a)] = (*pads)[i];
+    all[rank + static_cast<size_t>(a)] = (*pads)[axes->size() + i];
+  }
+  return all;
+}
+
+std::optional<double> fill_of(const Node& pad, PassContext& c) {
+  if (pad.op().since_version < 11) return float_attr(pad, "value");
+  return pad.input(2) == nullptr ? std::optional(0.0) : pad.input(2)->is_constant() ? c.splat(pad.input(2)) : std::nullopt;
+}
+
+}  // namespace sardonyx::onnx
