@@ -59,6 +59,7 @@ ValueCheck compare_lowered(const Model& onnx, const Model& coreml) {
 std::unique_ptr<Model> pass_case(const PassRequest& request, const Model& input) {
   auto model = clone_model(input);
   const PipelineReport report = run_passes(*model, request);
+  if (!report.not_converged.empty()) throw Error(ErrorCode::kInternal, report.not_converged[0]);
   // As remove_dead_nodes does: drop constants that lost their users.
   for (Graph* g : graphs_in(model->graph())) g->erase_unused_constants();
   std::string why;
@@ -134,7 +135,7 @@ std::optional<std::string> change_by_second_optimization(const Model& m) {
   if (has_ranges(*once)) return std::nullopt;
   const PassRequest request{.strict = true};
   try {
-    run_passes(*once, request);
+    if (const PipelineReport report = run_passes(*once, request); !report.not_converged.empty()) return report.not_converged[0];
     return change_by_second_run(*once, request);
   } catch (const Error& e) {
     constexpr ErrorCode kNoFile[] = {ErrorCode::kInvalidModel, ErrorCode::kInvalidArgument, ErrorCode::kUnsupported};

@@ -101,12 +101,13 @@ int convert(ConvertArgs args) {
   size_t nodes = 0, all_ops = 0;
   std::map<std::string, size_t> ops;
   std::vector<std::pair<std::string, std::string>> renamed;
-  std::vector<std::string> open_sizes, single;
+  std::vector<std::string> open_sizes, single, not_converged;
   for (const ToCoremlReport& r : reports) {
     nodes += r.nodes;
     for (const auto& [op, count] : r.ops) ops[op] += count, all_ops += count;
     renamed.insert(renamed.end(), r.renamed.begin(), r.renamed.end());
     single.insert(single.end(), r.single.begin(), r.single.end());
+    not_converged.insert(not_converged.end(), r.not_converged.begin(), r.not_converged.end());
     open_sizes.insert(open_sizes.end(), r.open_sizes.begin(), r.open_sizes.end());
   }
   const std::string from = args.functions.empty() ? args.input : fmt::format("{}", fmt::join(args.functions, " "));
@@ -118,11 +119,13 @@ int convert(ConvertArgs args) {
     j["renamed"] = renamed;
     j["open_sizes"] = open_sizes;
     j["single"] = single;
+    j["not_converged"] = not_converged;
     j["seconds"] = seconds;
     print_one(std::move(j));
     return 0;
   }
   for (const auto& [before, after] : renamed) warn("'{}' is called '{}' in the Core ML model\n", before, after);
+  for (const std::string& what : not_converged) warn("{}\n", what);
   for (const std::string& op : single) warn("stays in single precision: {}\n", op);
   for (const std::string& input : open_sizes)
     warn("{} has a size without an upper bound: the model takes up to {}; help: --size \"T <= 512\"\n", input,

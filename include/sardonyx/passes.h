@@ -83,6 +83,8 @@ struct PipelineReport {
   size_t evaluations = 0;              // pairs of runs compared
   std::string not_compared;            // why nothing was compared, although Verify::kModel asks for it
   std::vector<std::string> ill_typed;  // errors of ill-typed nodes, which rules skip
+  // What did not converge and was stopped: rules or passes that undo each other. The model is what it then was.
+  std::vector<std::string> not_converged;
   double seconds = 0;
   bool failed() const;
 };

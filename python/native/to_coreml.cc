@@ -63,6 +63,7 @@ nb::dict report_dict(const ToCoremlReport& r) {
   d["open_sizes"] = r.open_sizes;
   d["assumed_upper_bound"] = kAssumedUpperBound;
   d["single"] = r.single;
+  d["not_converged"] = r.not_converged;
   nb::dict stages;
   stages["read"] = r.read_seconds;
   stages["prepare"] = r.prepare_seconds;

@@ -518,6 +518,8 @@ def _warn(reports: Sequence[dict[str, Any]]) -> None:
 def _warn_of(report: dict[str, Any]) -> None:
     for old, new in report["renamed"]:
         warn(f"'{old}' is called '{new}' in the Core ML model")
+    for text in report["not_converged"]:
+        warn(text)
     if ops := report["single"]:
         warn("these ops stay in single precision:\n  " + "\n  ".join(ops))
     if sizes := report["open_sizes"]:

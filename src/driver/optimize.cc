@@ -30,6 +30,7 @@ void append(PipelineReport& report, const PipelineReport& later) {
   const auto add = [](auto& all, const auto& more) { all.insert(all.end(), more.begin(), more.end()); };
   add(report.passes, later.passes);
   add(report.faults, later.faults);
+  add(report.not_converged, later.not_converged);
   report.ill_typed = later.ill_typed;
   report.evaluations += later.evaluations;
   if (report.not_compared.empty()) report.not_compared = later.not_compared;
@@ -103,6 +104,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   report.is_repaired = !report.warnings.empty();
   report.warnings.insert(report.warnings.end(), report.passes.ill_typed.begin(), report.passes.ill_typed.end());
   report.warnings.insert(report.warnings.end(), unknown.begin(), unknown.end());
+  report.warnings.insert(report.warnings.end(), report.passes.not_converged.begin(), report.passes.not_converged.end());
   if (options.request.verify == Verify::kModel && report.passes.evaluations == 0 && !report.passes.passes.empty())
     report.warnings.push_back("nothing was compared: " + report.passes.not_compared);
   report.optimize_seconds = watch.lap();
@@ -229,12 +231,12 @@ OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::
   OptimizeReport report = optimize_model(*model, how);
   if (log) report.changes = std::move(log->entries);
   log.reset();
-  if (!report.warnings.empty()) {
-    const size_t more = report.warnings.size() - 1;
+  if (const std::vector<std::string>& ill_typed = report.passes.ill_typed; !ill_typed.empty()) {
+    const size_t more = ill_typed.size() - 1;
     std::vector<std::string> notes;
     if (more > 0) notes.push_back(fmt::format("and {} more op{}", more, more == 1 ? "" : "s"));
     notes.push_back("help: `sardonyx check` lists what is wrong with a program");
-    throw Error(ErrorCode::kInvalidModel, fmt::format("the program is ill-typed: {}", report.warnings[0]), std::move(notes))
+    throw Error(ErrorCode::kInvalidModel, fmt::format("the program is ill-typed: {}", ill_typed[0]), std::move(notes))
         .with_note(fmt::format("in file {}", in.string()));
   }
   report.read_seconds = read_seconds;

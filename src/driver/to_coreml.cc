@@ -115,8 +115,8 @@ std::map<std::string, int64_t, std::less<>> default_sizes(Model& m, const ToCore
 
 constexpr int kIos18 = 9;  // which has scaled_dot_product_attention, states and several functions
 
-// Adds what the interface has of sizes to `features`.
-void prepare(Model& onnx, const ToCoremlOptions& options, int version, CoremlFeatures& features) {
+// Adds what the interface has of sizes to `features`. Returns which passes did not converge.
+std::vector<std::string> prepare(Model& onnx, const ToCoremlOptions& options, int version, CoremlFeatures& features) {
   open_input_sizes(onnx, options.input_shapes);
   fix_input_shapes(onnx, options.input_shapes);
   state_sizes(onnx, options.sizes);
@@ -131,7 +131,7 @@ void prepare(Model& onnx, const ToCoremlOptions& options, int version, CoremlFea
   // Core ML holds 32 bits of integers.
   for (std::string_view pass : {"carry_halves", "unpack_halves", "remove_dead_nodes"}) request.passes.emplace_back(pass);
   request.inline_functions = true;
-  run_passes(onnx, request);
+  return run_passes(onnx, request).not_converged;
 }
 
 void dump(const ToCoremlOptions& options, std::string_view stage, const Model& m) {
@@ -326,7 +326,7 @@ std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options
   const Metadata source = source_of(onnx);
   dump(options, "0_onnx", onnx);
   CoremlFeatures features;
-  prepare(onnx, options, version, features);
+  std::vector<std::string> not_converged = prepare(onnx, options, version, features);
   dump(options, "1_prepared", onnx);
   const double prepare_seconds = watch.lap();
   auto mil = lower_to_mil(onnx, lowering);
@@ -339,7 +339,7 @@ std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options
   const double lower_seconds = watch.lap();
   const std::vector<std::string> before = port_names(mil->graph());
   const size_t classified = options.classifier ? classified_result(*mil, *options.classifier) : 0;
-  run_passes(*mil, request);
+  std::ranges::move(run_passes(*mil, request).not_converged, std::back_inserter(not_converged));
   write_states(*mil);
   dump(options, "3_optimized", *mil);
   check_ranks(*mil);
@@ -369,6 +369,7 @@ std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options
   if (report == nullptr) return mil;
   report->nodes = nodes;
   report->single = single.lines();
+  report->not_converged = std::move(not_converged);
   for (const auto& [op, count] : count_model(*mil).ops) report->ops.emplace(op, count);
   report->renamed = std::move(renamed);
   for (const Port& p : mil->graph().inputs()) {

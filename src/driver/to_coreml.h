@@ -46,8 +46,9 @@ struct ToCoremlReport {
   size_t nodes = 0;                                          // of the ONNX model
   std::map<std::string, size_t> ops;                         // of the program
   std::vector<std::pair<std::string, std::string>> renamed;  // inputs and results: their names in ONNX and in Core ML
-  std::vector<std::string> single;      // ops that stay in single precision since they may overflow, and why
-  std::vector<std::string> open_sizes;  // inputs with sizes that have no upper bound
+  std::vector<std::string> single;         // ops that stay in single precision since they may overflow, and why
+  std::vector<std::string> open_sizes;     // inputs with sizes that have no upper bound
+  std::vector<std::string> not_converged;  // of PipelineReport
   double read_seconds = 0, prepare_seconds = 0, lower_seconds = 0, optimize_seconds = 0, write_seconds = 0;
 };
 

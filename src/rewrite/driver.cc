@@ -35,14 +35,22 @@ constexpr int kOldestOpset = 7;
 // The status of a rule.
 struct State {
   size_t fired = 0;
+  size_t fired_at_half = 0;  // of the limit
   bool active = false;
   bool off = false;  // for good: the opset lacks an operator that it makes, or it changed results
 };
 
 class Driver {
  public:
-  Driver(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context, RewriteCheck* check)
-      : rules_(rules), graphs_(graphs), context_(context), check_(check), model_(context.model), states_(rules.size()) {
+  Driver(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context, RewriteCheck* check,
+         std::vector<size_t>* endless)
+      : rules_(rules),
+        graphs_(graphs),
+        context_(context),
+        check_(check),
+        endless_(endless),
+        model_(context.model),
+        states_(rules.size()) {
     const int opset = static_cast<int>(model_.opset_version("").value_or(0));
     for (size_t k = 0; k < rules.size() && model_.dialect() == DialectId::kOnnx; ++k) {
       states_[k].off = rules[k].ready->opset() > opset || opset < kOldestOpset;
@@ -51,7 +59,7 @@ class Driver {
 
   bool run() {
     if (!activate()) return false;
-    limit_ = 64 * model_.num_nodes() + 10000;
+    allow_more();
     queued_.emplace(model_, 0);
     bool changed = false;
     for (Graph* g : graphs_) changed |= erase_dead_nodes(*g) > 0;
@@ -73,6 +81,32 @@ class Driver {
   }
 
  private:
+  // Sets how often rules may fire from now on.
+  void allow_more() {
+    const size_t more = 64 * model_.num_nodes() + 10000;
+    half_ = fired_ + more / 2;
+    limit_ = fired_ + more;
+  }
+
+  // Switches off the rules that fired most since half of the limit: they undo each other, or one its own work.
+  void stop_endless_rules(size_t last) {
+    if (endless_ == nullptr)
+      throw Error(ErrorCode::kInternal, fmt::format("the rules did not converge: they fired {} times", fired_),
+                  {fmt::format("the last was '{}': {}", rule(last).name, to_string(rule(last).match))});
+    constexpr size_t kFew = 8;  // a rule that fired this many times less often than another goes on
+    const auto recent = [&](size_t k) { return states_[k].fired - states_[k].fired_at_half; };
+    size_t most = 0;
+    for (size_t k = 0; k < states_.size(); ++k) most = std::max(most, recent(k));
+    for (size_t k = 0; k < states_.size(); ++k) {
+      if (recent(k) * kFew < most) continue;
+      states_[k].off = true;
+      states_[k].active = false;
+      endless_->push_back(k);
+    }
+    exact_ = false;
+    allow_more();
+  }
+
   // Turns off the rules whose operators the model lacks; returns whether any is left. With `more`, only turns
   // rules on.
   bool activate(bool more = false) {
@@ -229,10 +263,10 @@ class Driver {
         continue;
       }
       ++states_[k].fired;
-      if (++fired_ > limit_) {
-        throw Error(ErrorCode::kInternal, fmt::format("the rules did not converge: they fired {} times", fired_),
-                    {fmt::format("the last was '{}': {}", rule(k).name, to_string(rule(k).match))});
+      if (++fired_ == half_) {
+        for (State& s : states_) s.fired_at_half = s.fired;
       }
+      if (fired_ > limit_) stop_endless_rules(k);
       return;
     }
   }
@@ -490,6 +524,7 @@ class Driver {
   const std::span<Graph* const> graphs_;
   PassContext& context_;
   RewriteCheck* const check_;
+  std::vector<size_t>* const endless_;
   Model& model_;
   ShuffledWorklist* const shuffle_ = ShuffledWorklist::innermost();
   ChangeLog* const log_ = ChangeLog::innermost();
@@ -528,7 +563,7 @@ class Driver {
   std::optional<NodeMap<uint8_t>> queued_;
   size_t fired_ = 0;
   size_t visits_ = 0;
-  size_t limit_ = 0;
+  size_t half_ = 0, limit_ = 0;  // of fired_
 };
 
 }  // namespace
@@ -548,8 +583,8 @@ ReadyPass ready_pass(const Pass& pass, DialectId dialect) {
 }
 
 bool apply_rules(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context,
-                 std::vector<size_t>* fired, RewriteCheck* check) {
-  Driver driver(rules, graphs, context, check);
+                 std::vector<size_t>* fired, RewriteCheck* check, std::vector<size_t>* endless) {
+  Driver driver(rules, graphs, context, check, endless);
   const bool changed = driver.run();
   if (fired != nullptr) driver.report(*fired);
   return changed;

@@ -26,7 +26,8 @@ struct Rewritten {
   }
 };
 
-Rewritten rewrite(std::string_view text, const std::vector<Rule>& rules, bool verify_rewrites = false) {
+Rewritten rewrite(std::string_view text, const std::vector<Rule>& rules, bool verify_rewrites = false,
+                  std::vector<size_t>* endless = nullptr) {
   Rewritten r{.model = parse(text)};
   ValueFacts facts;
   infer_model(*r.model, facts, /*tolerant=*/true);
@@ -38,7 +39,7 @@ Rewritten rewrite(std::string_view text, const std::vector<Rule>& rules, bool ve
   for (const ReadyRule& rule : ready) applied.push_back({.ready = &rule, .pass_name = "test", .options = &none});
   Graph* graphs[] = {&r.model->graph()};
   RewriteCheck check;
-  r.changed = apply_rules(applied, graphs, context, &r.fired, verify_rewrites ? &check : nullptr);
+  r.changed = apply_rules(applied, graphs, context, &r.fired, verify_rewrites ? &check : nullptr, endless);
   r.model->graph().erase_unused_constants();
   r.faults = check.faults;
   verify(*r.model);
@@ -125,6 +126,21 @@ TEST(Rules, PingPongIsReported) {
   } catch (const Error& e) {
     EXPECT_NE(std::string_view(e.what()).find("did not converge"), std::string_view::npos);
   }
+}
+
+// Where the caller can do without the pair, the other rules come to an end.
+TEST(Rules, PingPongIsSwitchedOff) {
+  const std::vector<Rule> rules{
+      {.name = "one", .match = Neg(Neg(x)), .build = [](onnx::Rewriter&, const Match& m) { return m[x]; }},
+      {.name = "there", .match = Neg(Abs(x)), .replace = Abs(Neg(x))},
+      {.name = "back", .match = Abs(Neg(x)), .replace = Neg(Abs(x))},
+      {.name = "other", .match = Exp(x), .replace = Sin(x)}};
+  std::vector<size_t> endless;
+  const auto r = rewrite("graph(a: f32[3]) { r = Exp(Neg(Neg(Neg(Abs(Exp(a))))))  return r }", rules, false, &endless);
+  EXPECT_EQ(std::set(endless.begin(), endless.end()), (std::set<size_t>{1, 2}));
+  EXPECT_TRUE(r.changed);
+  EXPECT_EQ(r.model->num_nodes(), 4u) << r.text();
+  EXPECT_EQ(r.fired[3], 2u) << r.text();
 }
 
 // A right side that cannot be built leaves no nodes behind.

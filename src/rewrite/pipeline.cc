@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
+#include <map>
 
 #include "ir/arrange.h"
 #include "ir/graph_summary.h"
@@ -92,19 +94,16 @@ class Run {
       Step& step = steps[i];
       if (settings_.progress) settings_.progress(pipeline_.entries[step.first].name, i, steps.size());
       if (step.changes_seen == changes_) continue;
-      if (run_step(step)) {
-        ++changes_;
-        last_changed_ = pipeline_.entries[step.first].name;
-      }
+      if (run_step(step)) ++changes_;
       step.changes_seen = changes_;
     }
     return changes_ != before;
   }
 
   // Passes that undo each other would loop forever: the number of rounds without a new minimum of nodes is
-  // bounded.
+  // bounded. Each round leaves a right model, so the last one stays.
   void run_until_stable(std::vector<Step>& steps, size_t first, size_t last) {
-    constexpr int kMostIdleRounds = 16;
+    constexpr int kMostIdleRounds = 16, kWatchedRounds = 4;
     size_t fewest = model_.num_nodes(), typed = changes_;
     for (int idle = 0;;) {
       if (!run_once(steps, first, last)) {
@@ -119,10 +118,35 @@ class Run {
         fewest = model_.num_nodes();
         idle = 0;
       } else if (++idle == kMostIdleRounds) {
-        if (!settings_.strict) return;
-        throw Error(ErrorCode::kInternal, "the passes did not converge",
-                    {fmt::format("the last change is by '{}'", last_changed_)});
+        report_.not_converged.push_back(
+            fmt::format("the passes did not converge and were stopped; the last {} rounds: {}", kWatchedRounds, recent_text()));
+        return;
       }
+      if (idle == kMostIdleRounds - kWatchedRounds) recent_.clear();
+    }
+  }
+
+  std::string recent_text() const {
+    std::string text;
+    for (const auto& [what, times] : recent_)
+      text += fmt::format("{}{} {} time{}", text.empty() ? "" : ", ", what, times, times == 1 ? "" : "s");
+    return text;
+  }
+
+  // Removes the rules that did not converge from the step, so that the next rounds do without them.
+  void drop_endless_rules(Step& step) {
+    if (endless_.empty()) return;
+    std::string names;
+    for (size_t i : endless_) {
+      const AppliedRule& r = step.rules[i];
+      const std::string_view rule = r.ready->rule().name;
+      names += fmt::format("{}{}{}{}", names.empty() ? "" : ", ", r.pass_name, rule.empty() ? "" : "/", rule);
+    }
+    report_.not_converged.push_back(fmt::format("rules did not converge and were switched off: {}", names));
+    std::ranges::sort(endless_, std::greater());
+    for (size_t i : endless_) {
+      step.rules.erase(step.rules.begin() + static_cast<ptrdiff_t>(i));
+      step.owners.erase(step.owners.begin() + static_cast<ptrdiff_t>(i));
     }
   }
 
@@ -143,7 +167,7 @@ class Run {
     return f.opset_imports.empty();
   }
 
-  bool run_step(const Step& step) {
+  bool run_step(Step& step) {
     const PipelineEntry& entry = pipeline_.entries[step.first];
     Stopwatch watch;
     const size_t nodes_before = model_.num_nodes();
@@ -154,6 +178,7 @@ class Run {
     const auto refused = is_walk ? refused_nodes() : std::vector<const Node*>();
     bool changed = false;
     fired_.clear();
+    endless_.clear();
     std::string error;
     check_interrupt();
     const uint32_t first_new = model_.node_id_limit();
@@ -178,7 +203,8 @@ class Run {
       }
     }
     if (error.empty()) {
-      report_step(step);
+      report_step(step, changed);
+      drop_endless_rules(step);
     } else {
       // Facts about values may refer to erased nodes.
       context_.facts = ValueFacts();
@@ -252,7 +278,7 @@ class Run {
     }
     if (!step.rules.empty()) {
       const bool is_checked = settings_.verify_rewrites || settings_.refusal;
-      changed |= apply_rules(step.rules, graphs, context_, &fired_, is_checked ? &check_ : nullptr);
+      changed |= apply_rules(step.rules, graphs, context_, &fired_, is_checked ? &check_ : nullptr, &endless_);
     }
     return changed;
   }
@@ -268,7 +294,8 @@ class Run {
   }
 
   // Adds what the step did to the report.
-  void report_step(const Step& step) {
+  void report_step(const Step& step, bool changed) {
+    if (changed && step.rules.empty()) ++recent_[report_.passes[step.first].name];
     for (const auto& [what, times] : context_.log.counts()) add_count(report_.passes[step.first], what, times);
     for (size_t i = 0; i < fired_.size(); ++i) {
       if (fired_[i] == 0) continue;
@@ -276,6 +303,7 @@ class Run {
       report.changed = true;
       const std::string_view rule = step.rules[i].ready->rule().name;
       add_count(report, rule.empty() ? std::string_view(report.name) : rule, fired_[i]);
+      recent_[rule.empty() ? report.name : fmt::format("{}/{}", report.name, rule)] += fired_[i];
     }
   }
 
@@ -299,9 +327,10 @@ class Run {
   RewriteCheck check_{.evaluates = settings_.verify_rewrites, .refusal = settings_.refusal};
   uint64_t seen_ops_ = UINT64_MAX;  // the model's set of operators when ops_ was computed
   OpBits ops_;
-  std::vector<size_t> fired_;  // by rule of the current step
+  std::vector<size_t> fired_;             // by rule of the current step
+  std::vector<size_t> endless_;           // rules of the current step
+  std::map<std::string, size_t> recent_;  // walks and rules that changed something of late, and how often
   size_t changes_ = 0;
-  std::string_view last_changed_;                       // the first entry of the last step that changed something
   uint32_t first_new_value_ = model_.value_id_limit();  // values with smaller ids are old, or already arranged
 };
 

@@ -237,6 +237,7 @@ std::optional<Failure> check_passes(const Subject& s, const std::vector<std::str
     if (e.code() == ErrorCode::kUnsupported || e.code() == ErrorCode::kInvalidArgument) return std::nullopt;
     return Failure{"throws: " + kind_of(e), e.what()};
   }
+  if (!report.not_converged.empty()) return Failure{"does not converge", report.not_converged[0]};
   if (statistics != nullptr) count(*statistics, report);
   const bool said = std::any_of(report.passes.begin(), report.passes.end(), [](const PassReport& p) { return p.changed; });
   const std::string text = text_of(*after);

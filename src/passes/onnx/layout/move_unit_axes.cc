@@ -6,10 +6,11 @@
 // them, for instance). Nodes that add such axes go down through transposes. Nodes that drop them go up
 // through transposes, Softmax and elementwise nodes. When the two meet, merge_reshapes removes both. A
 // Reshape counts if it does nothing else. Without the axis, a transpose often becomes a no-op.
-// What stops it: values with another user, an axis that Softmax works along, elementwise nodes with a second
+// What stops it: a transpose that a product reads and that stays one, values with another user, an axis that Softmax works along, elementwise nodes with a second
 // operand that has the axis, and, except below transposes, a Squeeze without a matching node above.
 #include <algorithm>
 
+#include "passes/layout/operators.h"
 #include "passes/onnx/specified/elementwise_region.h"
 #include "rewrite/onnx_rewriter.h"
 
@@ -53,8 +54,22 @@ std::vector<int64_t> without(std::span<const int64_t> perm, std::span<const int6
   return out;
 }
 
+bool is_no_op(const std::vector<int64_t>& perm) { return std::is_sorted(perm.begin(), perm.end()); }
+
 Value* transposed(Rewriter& b, Value* v, const std::vector<int64_t>& perm) {
-  return std::is_sorted(perm.begin(), perm.end()) ? v : b.Transpose(v, {.perm = perm});
+  return is_no_op(perm) ? v : b.Transpose(v, {.perm = perm});
+}
+
+// Whether a product reads the transpose, which swaps two axes: there it costs nothing, and move_transposes puts
+// it there.
+bool is_part_of_products(const Node& transpose, std::span<const int64_t> perm) {
+  const size_t rank = perm.size();
+  if (rank < 2) return false;
+  std::vector<int64_t> axes(perm.begin(), perm.end());
+  std::swap(axes[rank - 2], axes[rank - 1]);
+  return std::is_sorted(axes.begin(), axes.end()) && std::ranges::all_of(transpose.result()->uses(), [](const Use& u) {
+           return layout::Operators::reads_swapped(*u.owner);
+         });
 }
 
 // Whether a dropped axis may pass the node: an elementwise node whose other operands have one element, or a
@@ -114,7 +129,12 @@ Pass move_unit_axes() {
   return std::vector<Rule>{
       {.name = "added_below_transpose",
        .match = Transpose(sole(any_of(Reshape(x, rest).since(5), Unsqueeze(x, rest)).as(y))),
-       .when = [](const Match& m) { return unit_axes(*m[x], *m[y]) && permutation(m.root()); },
+       .when =
+           [](const Match& m) {
+             const auto added = unit_axes(*m[x], *m[y]);
+             const auto perm = permutation(m.root());
+             return added && perm && (is_no_op(without(*perm, *added)) || !is_part_of_products(m.root(), *perm));
+           },
        .build =
            [](Rewriter& b, const Match& m) {
              const auto added = *unit_axes(*m[x], *m[y]);
