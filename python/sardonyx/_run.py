@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ class Session:
     support, the evaluator computes instead; onnxruntime still loads the model.
     """
 
+    of_largest = 0.0
+
     def __init__(self, model: Any):
         self.model = model
         ort = require("onnxruntime", "onnx")
@@ -51,7 +54,7 @@ class Session:
         self.inputs = self.session.get_inputs()
         self.outputs = self.session.get_outputs()
 
-    def run(self, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    def run(self, feeds: dict[str, np.ndarray], expected: Any = None) -> list[np.ndarray]:
         import onnxruntime as ort
 
         if any("int4" in i.type or "int2" in i.type for i in (*self.inputs, *self.outputs)):
@@ -87,6 +90,45 @@ class Session:
         count = int(np.prod(shape))
         raw = ctypes.string_at(value.data_ptr(), count * dtype.itemsize) if count else b""
         return np.frombuffer(raw, dtype).reshape(shape)
+
+
+@dataclass(frozen=True)
+class _Port:
+    name: str
+    type: str  # "f16[3,5]"
+
+
+_PORT_TYPES = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "bool": np.bool_}
+
+
+class PackageSession:
+    """A program of Core ML, on the evaluator. It has fewer element types than JAX: results get those of `expected`."""
+
+    def __init__(self, program: Any):
+        from sardonyx._inspect import info
+
+        self._program = program
+        if program.make_state():
+            raise Error("a program with states is not compared with JAX", notes=["help: compare runs of your own"])
+        ports = info(program)
+        self.inputs, self.outputs = ([_Port(*p) for p in named.items()] for named in (ports.inputs, ports.outputs))
+        self.of_largest = program._native.half_share()  # what `sardonyx verify` allows
+
+    def run(self, feeds: dict[str, np.ndarray], expected: Any = None) -> list[np.ndarray]:
+        given = {p.name: feeds[p.name].astype(_PORT_TYPES[p.type.partition("[")[0]]) for p in self.inputs}
+        results = list(self._program.run(given).values())
+        if len(results) != len(expected):
+            return results
+        return [np.asarray(r).astype(np.dtype(e.dtype)) for r, e in zip(results, expected, strict=True)]
+
+
+def package_session(model: Any) -> PackageSession | None:
+    """Of a program of Core ML, or of the path of one; else None."""
+    from sardonyx import coreml
+
+    if isinstance(model, str | os.PathLike) and os.fspath(model).rstrip("/").endswith((".mlpackage", ".mlmodel")):
+        model = coreml.load(model)
+    return PackageSession(model) if isinstance(model, coreml.Program) else None
 
 
 @contextlib.contextmanager

@@ -29,6 +29,10 @@ from sardonyx._to_coreml import from_onnx
 __all__ = ["Program", "apply_pass", "fp16_report", "from_onnx", "load", "native_passes", "optimize", "save"]
 
 
+def __dir__():
+    return __all__
+
+
 class Program:
     """An ML program: functions of MIL ops, and the description of their inputs and outputs."""
 
@@ -90,6 +94,16 @@ class Program:
     def _in_order(
         self, inputs: Mapping[str, Any] | Sequence[Any], function: str = "", state: Mapping[str, Any] | None = None
     ) -> list:
+        if not isinstance(inputs, Mapping | Sequence) or isinstance(inputs, str | bytes):
+            raise WrongType(
+                f"the inputs are {type(inputs).__name__}, and a mapping by name or a list in order was expected",
+                notes=[f"help: run({{{', '.join(f'{n!r}: ...' for n in self._native.port_names('', False))}}})"],
+            )
+        if not isinstance(function, str):
+            raise WrongType(
+                f"the second argument is the name of a function, not {type(function).__name__}",
+                notes=["help: give the inputs as one list, or as a mapping by name"],
+            )
         state = state or {}
         states = [name for name, _, _ in self._native.states(function)]
         if unknown := sorted(set(state) - set(states)):
@@ -102,6 +116,8 @@ class Program:
             if missing := [n for n in names if n not in inputs]:
                 raise Error(f"input '{missing[0]}' is missing")
             inputs = [inputs[n] for n in names]
+        elif len(inputs) != (wanted := len([n for n in ports if n not in states])):
+            raise Error(f"{len(inputs)} inputs are given, and the function has {wanted}: {', '.join(ports)}")
         if not states:
             return [_to_native(v) for v in inputs]
         given = iter(inputs)

@@ -103,6 +103,9 @@ def first(x):
         (lambda x: x[:4] if x.shape[0] < 4 else x, ["N >= 4", "N <= 3"]),
         (lambda x: x * 2 if x.shape[0] <= 4 else x, ["N <= 4", "N >= 5"]),
         (jnp.linalg.pinv, ["N >= 4", "N <= 3"]),
+        (lambda x: x * 2 if 7 - x.shape[0] >= 0 else x, ["N <= 7", "N >= 8"]),
+        (lambda x: x * 2 if 3 * x.shape[0] + 2 > 12 else x, ["N <= 3", "N >= 4"]),
+        (lambda x: x * 2 if 3 * x.shape[0] < 12 else x, ["N >= 4", "N <= 3"]),
     ],
 )
 def test_what_is_said_to_be_stated_is_enough(fn, said):

@@ -9,6 +9,7 @@
 
 #include <map>
 
+#include "driver/compare_models.h"
 #include "driver/half_report.h"
 #include "native/coreml/session.h"
 #include "native/evaluate.h"
@@ -22,11 +23,6 @@ namespace sardonyx::python {
 namespace {
 
 namespace nb = nanobind;
-
-// A program that Python treats as a whole: the objects of its graph are not exposed.
-struct CoremlProgram {
-  std::unique_ptr<Model> model;
-};
 
 std::unique_ptr<CoremlProgram> made(std::unique_ptr<Model> m) {
   return std::make_unique<CoremlProgram>(CoremlProgram{std::move(m)});
@@ -214,6 +210,7 @@ void bind_coreml(nb::module_& m) {
       .def("port_names", &port_names)
       .def("states", &states)
       .def("compare_types", &compare_types)
+      .def("half_share", [](const CoremlProgram& p) { return computes_in_half(*p.model) ? kHalfShare : 0.0; })
       .def("specification_version", [](const CoremlProgram& p) { return p.model->specification_version.value_or(0); });
   m.def(
       "load", [](const std::string& path, bool map) { return made(read_coreml(path, {.map = map})); },
