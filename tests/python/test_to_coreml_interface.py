@@ -57,6 +57,11 @@ def test_a_classifier_can_be_checked_and_optimized(tmp_path, labels):
     again = coreml.load(tmp_path / "again.mlpackage")
     assert again.op_counts()["classify"] == 1
     assert again.run(one)["classLabel_probs"] == program.run(one)["classLabel_probs"]
+    np.savez(tmp_path / "one.npz", **one)
+    run_command("run", path, "-i", tmp_path / "one.npz", "-o", tmp_path / "y.npz")
+    with np.load(tmp_path / "y.npz", allow_pickle=True) as y:
+        found = dict(zip(y["classLabel_probs.keys"].tolist(), y["classLabel_probs.values"].tolist(), strict=True))
+    assert found == program.run(one)["classLabel_probs"]
 
 
 def test_a_program_that_was_made_without_a_path_is_saved(tmp_path):
