@@ -102,7 +102,9 @@ def _advice(e: BaseException) -> str | None:
                 f"give plugin {name} an impl(*arrays, **params) that computes the same in JAX: the rule follows from it"
             )
     if "InconclusiveDimensionOperation" in kind:
-        return _advice_on_sizes(str(e))
+        advice = _advice_on_sizes(str(e))
+        m = re.search(r"(?<![\w.])(min|max)\(", _source.user_code(e))
+        return f"write jax.core.{m[1]}_dim(a, b) for {m[1]}(a, b) of sizes, or {advice}" if m else advice
     return None
 
 

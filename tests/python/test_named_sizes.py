@@ -211,6 +211,14 @@ def test_what_python_needs_a_number_for_is_answered(fn, told):
     assert told in note
 
 
+def test_the_smaller_of_a_size_and_a_number():
+    with pytest.raises(
+        sardonyx.Error, match=r'write jax\.core\.min_dim\(a, b\) for min\(a, b\) of sizes, or state .*"N <= 5"'
+    ):
+        sardonyx.to_onnx(lambda x: x[: min(x.shape[0], 5)], [("N", 3)])
+    sardonyx.to_onnx(lambda x: x[: jax.core.min_dim(x.shape[0], 5)], [("N", 3)], check=True)
+
+
 def test_a_table_that_is_long_enough_is_sliced():
     agree(lambda x: x + jnp.asarray(TABLE)[: x.shape[1]], [("B", "T <= 64", 8)], [np.ones((3, 5, 8), np.float32)])
 

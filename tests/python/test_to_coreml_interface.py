@@ -107,6 +107,13 @@ def test_inputs_of_run_that_are_no_inputs():
         program.run([x], x)
     with pytest.raises(sardonyx.Error, match="2 inputs are given, and the function has 1: x"):
         program.run([x, x])
+    ranged = coreml.from_onnx(mlp(), sizes=["N >= 2", "N <= 7"], compute_precision="fp32")
+    assert ranged.run({"x": x})["y"].shape[0] == 2
+    for rows in (1, 11):
+        with pytest.raises(
+            sardonyx.Error, match=rf"input 'x' is f32\[{rows},11\], and the program takes 2 to 7 at axis 0"
+        ):
+            ranged.run({"x": np.zeros((rows, 11), np.float32)})
 
 
 def test_a_model_file_in_the_current_folder(tmp_path, monkeypatch):

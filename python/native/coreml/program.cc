@@ -11,6 +11,7 @@
 
 #include "driver/compare_models.h"
 #include "driver/half_report.h"
+#include "io/mil_features.h"
 #include "native/coreml/session.h"
 #include "native/evaluate.h"
 #include "native/optimize.h"
@@ -101,6 +102,38 @@ std::vector<std::string> compare_types(const CoremlProgram& p) {
   return out;
 }
 
+// Booleans as the floats that Core ML's interface has in their place.
+void take_booleans(const Graph& g, std::span<EvalValue> values) {
+  for (size_t i = 0; i < std::min(g.inputs().size(), values.size()); ++i) {
+    const Array* a = values[i].array();
+    const Type* t = g.inputs()[i].value->type();
+    if (a == nullptr || a->dtype() != DType::kBool || t == nullptr || !t->is_tensor() || t->dtype() != DType::kF32) continue;
+    std::vector<float> floats;
+    for (int64_t e = 0; e < a->size(); ++e) floats.push_back(a->int_at(e) != 0 ? 1.0F : 0.0F);
+    values[i] = Tensor::of<float>(DType::kF32, {a->shape().begin(), a->shape().end()}, floats);
+  }
+}
+
+// Core ML refuses sizes outside the ranges of the interface.
+void check_ranges(const CoremlProgram& p, std::span<const EvalValue> values) {
+  const std::vector<CoremlFeature> features = coreml_inputs(*p.model);
+  const auto ports = p.model->graph().inputs();
+  for (size_t i = 0; i < std::min(ports.size(), values.size()); ++i) {
+    const Array* a = values[i].array();
+    const auto f = std::ranges::find(features, ports[i].name.view(), &CoremlFeature::name);
+    if (a == nullptr || f == features.end() || f->sizes.size() != a->shape().size()) continue;
+    for (size_t axis = 0; axis < f->sizes.size(); ++axis) {
+      const auto& [least, most] = f->sizes[axis];
+      const int64_t size = a->shape()[axis];
+      if (size >= least && size <= most.value_or(size)) continue;
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("input '{}' is {}, and the program takes {} to {} at axis {}", ports[i].name.view(),
+                              describe(values[i]), least, most ? fmt::format("{}", *most) : "any size", axis),
+                  {"help: state other ranges when converting, as sizes=[\"T <= 512\"]"});
+    }
+  }
+}
+
 // Runs a function on the evaluator. Returns its results, followed by the final values of its states.
 nb::list run(const CoremlProgram& p, nb::list inputs, const std::string& function) {
   const Function* f = function.empty() ? &p.model->main() : p.model->find_function("", function);
@@ -110,7 +143,9 @@ nb::list run(const CoremlProgram& p, nb::list inputs, const std::string& functio
   std::vector<EvalValue> results;
   {
     const Unlocked others_may_run;
+    take_booleans(f->graph(), values);
     check_inputs(f->graph(), values);
+    if (f == &p.model->main()) check_ranges(p, values);
     results = evaluate(*f, values, {.states_too = true});
     values.clear();
   }
