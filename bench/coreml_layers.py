@@ -27,154 +27,207 @@ FEWEST = 60  # layers that both must convert
 # Why a layer has more ops than coremltools writes.
 REASONS: dict[str, str] = {
     "LogSoftmax": "the logarithm of a softmax is -inf where the softmax vanishes, 17 below the maximum in half precision",
-    "attention, masked": "iOS 18: in half precision, a mask that is an input is cut at -65504 before it is added, else rows of it give NaN",
+    "attention, masked": "iOS 18: in half precision, a mask that is an input is cut at -65504, else a row of it that hides all gives NaN",
+    "unfold of images": "coremltools multiplies by a kernel of zeros and ones, which makes NaN of an infinite neighbour",
     "floor_divide": "the ONNX file has a division of integers that truncates",
 }
 
 
-def layers():
+class Inputs:
+    """What layers are given, of sizes that tell axes apart."""
+
+    def __init__(self):
+        import torch
+
+        torch.manual_seed(7)
+        self.image, self.line, self.row = torch.randn(2, 12, 10, 14), torch.randn(2, 12, 15), torch.randn(3, 20)
+        self.tokens = torch.randint(0, 13, (2, 7))
+        self.steps = torch.randn(7, 2, 12)
+        self.heads = [torch.randn(2, 3, 7, 8) for _ in range(3)]
+        self.grid = torch.rand(2, 5, 6, 2) * 1.6 - 0.8
+
+
+def layers() -> dict[str, tuple]:
     """Name to (module or function, inputs)."""
-    import torch
-    import torch.nn.functional as F
-    from torch import nn
-
-    torch.manual_seed(7)
-
-    def normal(*shape):
-        return torch.randn(*shape)
-
-    image, line, row = normal(2, 12, 10, 14), normal(2, 12, 15), normal(3, 20)
-    tokens = torch.randint(0, 13, (2, 7))
-    steps = normal(7, 2, 12)
-    heads = [normal(2, 3, 7, 8) for _ in range(3)]
-    grid = torch.rand(2, 5, 6, 2) * 1.6 - 0.8
-    found = {}
+    found: dict[str, tuple] = {}
 
     def add(name, layer, *inputs):
         found[name] = (layer, inputs)
 
-    add("Linear", nn.Linear(20, 11), row)
-    add("Linear without bias", nn.Linear(20, 11, bias=False), row)
-    add("Linear of three axes", nn.Linear(15, 11), line)
-    add("Linear without bias of three axes", nn.Linear(15, 11, bias=False), line)
-    add("Bilinear", nn.Bilinear(20, 11, 5), row, normal(3, 11))
-    add("Conv1d", nn.Conv1d(12, 6, 3, padding=1), line)
-    add("Conv2d", nn.Conv2d(12, 6, 3, padding=1, stride=2), image)
-    add("Conv2d, depthwise", nn.Conv2d(12, 12, 3, groups=12), image)
-    add("Conv2d, dilated, no bias", nn.Conv2d(12, 6, 3, dilation=2, bias=False), image)
-    add("Conv2d, reflected padding", nn.Conv2d(12, 6, 3, padding=1, padding_mode="reflect"), image)
-    add("Conv3d", nn.Conv3d(3, 5, 3), normal(2, 3, 7, 8, 9))
-    add("ConvTranspose1d", nn.ConvTranspose1d(12, 6, 3, stride=2), line)
-    add("ConvTranspose2d", nn.ConvTranspose2d(12, 6, 4, stride=2, padding=1), image)
-    add("BatchNorm1d", nn.BatchNorm1d(12), line)
-    add("BatchNorm2d", nn.BatchNorm2d(12), image)
-    add("LayerNorm", nn.LayerNorm(15), line)
-    add("LayerNorm without weights", nn.LayerNorm(15, elementwise_affine=False), line)
-    add("GroupNorm", nn.GroupNorm(3, 12), image)
-    add("InstanceNorm2d", nn.InstanceNorm2d(12, affine=True), image)
-    add("RMSNorm", nn.RMSNorm(15), line)
-    add("LocalResponseNorm", nn.LocalResponseNorm(3), image)
-    add("LSTM", nn.LSTM(12, 11), steps)
-    add("LSTM, batch first", nn.LSTM(12, 11, batch_first=True), normal(2, 7, 12))
-    add("LSTM, bidirectional", nn.LSTM(12, 11, bidirectional=True), steps)
-    add("LSTM, two layers", nn.LSTM(12, 11, num_layers=2), steps)
-    add("GRU", nn.GRU(12, 11), steps)
-    add("RNN", nn.RNN(12, 11), steps)
-    add("RNN of relu", nn.RNN(12, 11, nonlinearity="relu"), steps)
-    add("Embedding", nn.Embedding(13, 20), tokens)
+    given = Inputs()
+    for family in (weighted, activations, images, attention, arrangements, arithmetic):
+        family(add, given)
+    return found
+
+
+def weighted(add, given: Inputs) -> None:
+    """Layers with weights."""
+    import torch
+    from torch import nn
+
+    add("Linear", nn.Linear(20, 11), given.row)
+    add("Linear without bias", nn.Linear(20, 11, bias=False), given.row)
+    add("Linear of three axes", nn.Linear(15, 11), given.line)
+    add("Linear without bias of three axes", nn.Linear(15, 11, bias=False), given.line)
+    add("Bilinear", nn.Bilinear(20, 11, 5), given.row, torch.randn(3, 11))
+    add("Conv1d", nn.Conv1d(12, 6, 3, padding=1), given.line)
+    add("Conv2d", nn.Conv2d(12, 6, 3, padding=1, stride=2), given.image)
+    add("Conv2d, depthwise", nn.Conv2d(12, 12, 3, groups=12), given.image)
+    add("Conv2d, dilated, no bias", nn.Conv2d(12, 6, 3, dilation=2, bias=False), given.image)
+    add("Conv2d, reflected padding", nn.Conv2d(12, 6, 3, padding=1, padding_mode="reflect"), given.image)
+    add("Conv3d", nn.Conv3d(3, 5, 3), torch.randn(2, 3, 7, 8, 9))
+    add("ConvTranspose1d", nn.ConvTranspose1d(12, 6, 3, stride=2), given.line)
+    add("ConvTranspose2d", nn.ConvTranspose2d(12, 6, 4, stride=2, padding=1), given.image)
+    add("BatchNorm1d", nn.BatchNorm1d(12), given.line)
+    add("BatchNorm2d", nn.BatchNorm2d(12), given.image)
+    add("LayerNorm", nn.LayerNorm(15), given.line)
+    add("LayerNorm without weights", nn.LayerNorm(15, elementwise_affine=False), given.line)
+    add("GroupNorm", nn.GroupNorm(3, 12), given.image)
+    add("InstanceNorm2d", nn.InstanceNorm2d(12, affine=True), given.image)
+    add("RMSNorm", nn.RMSNorm(15), given.line)
+    add("LocalResponseNorm", nn.LocalResponseNorm(3), given.image)
+    add("LSTM", nn.LSTM(12, 11), given.steps)
+    add("LSTM, batch first", nn.LSTM(12, 11, batch_first=True), torch.randn(2, 7, 12))
+    add("LSTM, bidirectional", nn.LSTM(12, 11, bidirectional=True), given.steps)
+    add("LSTM, two layers", nn.LSTM(12, 11, num_layers=2), given.steps)
+    add("GRU", nn.GRU(12, 11), given.steps)
+    add("RNN", nn.RNN(12, 11), given.steps)
+    add("RNN of relu", nn.RNN(12, 11, nonlinearity="relu"), given.steps)
+    add("Embedding", nn.Embedding(13, 20), given.tokens)
+
+
+def activations(add, given: Inputs) -> None:
+    """Activations."""
+    from torch import nn
+
     for kind in (
         "ReLU ReLU6 LeakyReLU PReLU ELU SELU CELU GELU SiLU Mish Softplus Softsign Hardswish Hardsigmoid Hardtanh "
         "Sigmoid Tanh Tanhshrink Softshrink Hardshrink LogSigmoid"
     ).split():
-        add(kind, getattr(nn, kind)(), row)
-    add("PReLU of channels", nn.PReLU(12), image)
-    add("GELU, tanh", nn.GELU(approximate="tanh"), row)
-    add("GLU", nn.GLU(), row)
-    add("Softmax", nn.Softmax(-1), row)
-    add("LogSoftmax", nn.LogSoftmax(-1), row)
-    add("MaxPool2d", nn.MaxPool2d(3, stride=2, padding=1), image)
-    add("AvgPool2d", nn.AvgPool2d(3, stride=2, padding=1), image)
-    add("AdaptiveAvgPool2d(1)", nn.AdaptiveAvgPool2d(1), image)
-    add("AdaptiveAvgPool2d(5, 7)", nn.AdaptiveAvgPool2d((5, 7)), image)
-    add("AdaptiveMaxPool2d(1)", nn.AdaptiveMaxPool2d(1), image)
-    add("Upsample, nearest", nn.Upsample(scale_factor=2), image)
-    add("Upsample, bilinear", nn.Upsample(scale_factor=2, mode="bilinear"), image)
-    add("Upsample, bilinear, corners", nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True), image)
-    add("interpolate to a size", lambda x: F.interpolate(x, (23, 17), mode="bilinear"), image)
-    add("PixelShuffle", nn.PixelShuffle(2), image)
-    add("PixelUnshuffle", nn.PixelUnshuffle(2), image)
-    add("ZeroPad2d", nn.ZeroPad2d(1), image)
-    add("ReflectionPad2d", nn.ReflectionPad2d(2), image)
-    add("ReplicationPad2d", nn.ReplicationPad2d(2), image)
+        add(kind, getattr(nn, kind)(), given.row)
+    add("PReLU of channels", nn.PReLU(12), given.image)
+    add("GELU, tanh", nn.GELU(approximate="tanh"), given.row)
+    add("GLU", nn.GLU(), given.row)
+    add("Softmax", nn.Softmax(-1), given.row)
+    add("LogSoftmax", nn.LogSoftmax(-1), given.row)
+
+
+def images(add, given: Inputs) -> None:
+    """Pooling, resampling and padding."""
+    import torch.nn.functional as F
+    from torch import nn
+
+    add("MaxPool2d", nn.MaxPool2d(3, stride=2, padding=1), given.image)
+    add("AvgPool2d", nn.AvgPool2d(3, stride=2, padding=1), given.image)
+    add("AdaptiveAvgPool2d(1)", nn.AdaptiveAvgPool2d(1), given.image)
+    add("AdaptiveAvgPool2d(5, 7)", nn.AdaptiveAvgPool2d((5, 7)), given.image)
+    add("AdaptiveMaxPool2d(1)", nn.AdaptiveMaxPool2d(1), given.image)
+    add("Upsample, nearest", nn.Upsample(scale_factor=2), given.image)
+    add("Upsample, bilinear", nn.Upsample(scale_factor=2, mode="bilinear"), given.image)
+    add("Upsample, bilinear, corners", nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True), given.image)
+    add("interpolate to a size", lambda x: F.interpolate(x, (23, 17), mode="bilinear"), given.image)
+    add("PixelShuffle", nn.PixelShuffle(2), given.image)
+    add("PixelUnshuffle", nn.PixelUnshuffle(2), given.image)
+    add("ZeroPad2d", nn.ZeroPad2d(1), given.image)
+    add("ReflectionPad2d", nn.ReflectionPad2d(2), given.image)
+    add("ReplicationPad2d", nn.ReplicationPad2d(2), given.image)
     for mode in ("bilinear", "nearest"):
         for padding in ("zeros", "border", "reflection"):
             for align in (False, True):
                 add(
                     f"grid_sample, {mode}, {padding}{', corners' if align else ''}",
                     lambda x, g, m=mode, p=padding, a=align: F.grid_sample(x, g, m, p, a),
-                    image,
-                    grid,
+                    given.image,
+                    given.grid,
                 )
-    add("MultiheadAttention", Attending(nn.MultiheadAttention(12, 3, batch_first=True)), normal(2, 7, 12))
-    add("scaled_dot_product_attention", F.scaled_dot_product_attention, *heads)
-    add("attention, causal", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), *heads)
+
+
+def attention(add, given: Inputs) -> None:
+    """Attention."""
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+    add("MultiheadAttention", Attending(nn.MultiheadAttention(12, 3, batch_first=True)), torch.randn(2, 7, 12))
+    add("scaled_dot_product_attention", F.scaled_dot_product_attention, *given.heads)
+    add("attention, causal", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), *given.heads)
     add(
         "attention, scaled",
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3),
-        *heads,
+        *given.heads,
     )
     add(
         "attention, masked",
         lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m),
-        *heads,
-        normal(7, 7),
+        *given.heads,
+        torch.randn(7, 7),
     )
-    add("TransformerEncoderLayer", nn.TransformerEncoderLayer(12, 3, 20, batch_first=True), normal(2, 7, 12))
-    add("Flatten", nn.Flatten(), image)
-    add("CosineSimilarity", nn.CosineSimilarity(), row, normal(3, 20))
-    add("normalize", F.normalize, row)
-    add("chunk", lambda x: x.chunk(3, -1), line)
-    add("chunk and add", lambda x: sum(x.chunk(3, -1)), line)
-    add("split", lambda x: x.split([4, 5, 6], -1), line)
-    add("unbind", lambda x: x.unbind(1), normal(2, 3, 5))
-    add("one_hot", lambda i: F.one_hot(i, 13).float(), tokens)
-    add("constant indices", lambda x: x[:, [0, 2, 3, 7]], line)
-    add("index_select", lambda x: x.index_select(2, torch.tensor([1, 5, 2])), line)
-    add("roll", lambda x: x.roll(2, 1), line)
-    add("roll of two axes", lambda x: x.roll((2, 3), (2, 3)), image)
-    add("flip", lambda x: x.flip(2), line)
-    add("slice", lambda x: x[:, 2:9:2], line)
-    add("einsum", lambda a, b: torch.einsum("bij,bkj->bik", a, b), line, normal(2, 5, 15))
-    add("matmul", torch.matmul, line, normal(2, 15, 7))
-    add("baddbmm", torch.baddbmm, normal(2, 12, 7), line, normal(2, 15, 7))
-    add("cumsum", lambda x: x.cumsum(1), line)
-    add("topk", lambda x: x.topk(3), line)
-    add("sort", lambda x: x.sort(-1), line)
-    add("argmax", lambda x: x.argmax(-1), line)
-    add("mean", lambda x: x.mean((2, 3)), image)
-    add("var", lambda x: x.var(-1), line)
-    add("norm", lambda x: x.norm(dim=-1), line)
-    add("logsumexp", lambda x: x.logsumexp(-1), line)
-    add("max of an axis", lambda x: x.max(-1), line)
-    add("masked_fill", lambda x, m: x.masked_fill(m > 0, -3.0), line, normal(2, 12, 15))
-    add("where", lambda x, y: torch.where(x > y, x, y), line, normal(2, 12, 15))
-    add("tril", torch.tril, line)
-    add("stack", lambda x, y: torch.stack((x, y), 1), line, normal(2, 12, 15))
-    add("cat", lambda x, y: torch.cat((x, y), 1), line, normal(2, 5, 15))
-    add("repeat", lambda x: x.repeat(1, 2, 3), line)
-    add("expand", lambda x: x[:, :, None].expand(3, 20, 5) + 1, row)
-    add("permute", lambda x: x.permute(0, 2, 3, 1), image)
-    add("gather", lambda x, i: x.gather(1, i), line, torch.randint(0, 12, (2, 12, 15)))
-    add("scatter_add", lambda x, i, u: x.scatter_add(1, i, u), line, torch.randint(0, 12, (2, 4, 15)), normal(2, 4, 15))
-    add("unfold of images", nn.Unfold(3), normal(1, 3, 8, 9))
-    add("pow", lambda x: x.abs() ** 1.7, row)
-    add("clamp", lambda x: x.clamp(-0.5, 0.7), row)
-    add("floor_divide", lambda x: torch.floor_divide(x, 3), tokens)
-    add("remainder", lambda x: torch.remainder(x, 0.3), row)
-    add("rsqrt", lambda x: torch.rsqrt(x.abs() + 1), row)
-    add("lerp", lambda x, y: torch.lerp(x, y, 0.3), row, normal(3, 20))
-    add("addcmul", lambda x, y, z: torch.addcmul(x, y, z, value=0.5), row, normal(3, 20), normal(3, 20))
-    return found
+    add("TransformerEncoderLayer", nn.TransformerEncoderLayer(12, 3, 20, batch_first=True), torch.randn(2, 7, 12))
+
+
+def arrangements(add, given: Inputs) -> None:
+    """What moves elements."""
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+    add("Flatten", nn.Flatten(), given.image)
+    add("CosineSimilarity", nn.CosineSimilarity(), given.row, torch.randn(3, 20))
+    add("normalize", F.normalize, given.row)
+    add("chunk", lambda x: x.chunk(3, -1), given.line)
+    add("chunk and add", lambda x: sum(x.chunk(3, -1)), given.line)
+    add("split", lambda x: x.split([4, 5, 6], -1), given.line)
+    add("unbind", lambda x: x.unbind(1), torch.randn(2, 3, 5))
+    add("one_hot", lambda i: F.one_hot(i, 13).float(), given.tokens)
+    add("constant indices", lambda x: x[:, [0, 2, 3, 7]], given.line)
+    add("index_select", lambda x: x.index_select(2, torch.tensor([1, 5, 2])), given.line)
+    add("roll", lambda x: x.roll(2, 1), given.line)
+    add("roll of two axes", lambda x: x.roll((2, 3), (2, 3)), given.image)
+    add("flip", lambda x: x.flip(2), given.line)
+    add("slice", lambda x: x[:, 2:9:2], given.line)
+
+
+def arithmetic(add, given: Inputs) -> None:
+    """Products, reductions and elementwise arithmetic."""
+    import torch
+    from torch import nn
+
+    add("einsum", lambda a, b: torch.einsum("bij,bkj->bik", a, b), given.line, torch.randn(2, 5, 15))
+    add("matmul", torch.matmul, given.line, torch.randn(2, 15, 7))
+    add("baddbmm", torch.baddbmm, torch.randn(2, 12, 7), given.line, torch.randn(2, 15, 7))
+    add("cumsum", lambda x: x.cumsum(1), given.line)
+    add("topk", lambda x: x.topk(3), given.line)
+    add("sort", lambda x: x.sort(-1), given.line)
+    add("argmax", lambda x: x.argmax(-1), given.line)
+    add("mean", lambda x: x.mean((2, 3)), given.image)
+    add("var", lambda x: x.var(-1), given.line)
+    add("norm", lambda x: x.norm(dim=-1), given.line)
+    add("logsumexp", lambda x: x.logsumexp(-1), given.line)
+    add("max of an axis", lambda x: x.max(-1), given.line)
+    add("masked_fill", lambda x, m: x.masked_fill(m > 0, -3.0), given.line, torch.randn(2, 12, 15))
+    add("where", lambda x, y: torch.where(x > y, x, y), given.line, torch.randn(2, 12, 15))
+    add("tril", torch.tril, given.line)
+    add("stack", lambda x, y: torch.stack((x, y), 1), given.line, torch.randn(2, 12, 15))
+    add("cat", lambda x, y: torch.cat((x, y), 1), given.line, torch.randn(2, 5, 15))
+    add("repeat", lambda x: x.repeat(1, 2, 3), given.line)
+    add("expand", lambda x: x[:, :, None].expand(3, 20, 5) + 1, given.row)
+    add("permute", lambda x: x.permute(0, 2, 3, 1), given.image)
+    add("gather", lambda x, i: x.gather(1, i), given.line, torch.randint(0, 12, (2, 12, 15)))
+    add(
+        "scatter_add",
+        lambda x, i, u: x.scatter_add(1, i, u),
+        given.line,
+        torch.randint(0, 12, (2, 4, 15)),
+        torch.randn(2, 4, 15),
+    )
+    add("unfold of images", nn.Unfold(3), torch.randn(1, 3, 8, 9))
+    add("pow", lambda x: x.abs() ** 1.7, given.row)
+    add("clamp", lambda x: x.clamp(-0.5, 0.7), given.row)
+    add("floor_divide", lambda x: torch.floor_divide(x, 3), given.tokens)
+    add("remainder", lambda x: torch.remainder(x, 0.3), given.row)
+    add("rsqrt", lambda x: torch.rsqrt(x.abs() + 1), given.row)
+    add("lerp", lambda x, y: torch.lerp(x, y, 0.3), given.row, torch.randn(3, 20))
+    add("addcmul", lambda x, y, z: torch.addcmul(x, y, z, value=0.5), given.row, torch.randn(3, 20), torch.randn(3, 20))
 
 
 def Attending(attention):

@@ -188,14 +188,39 @@ Error unknown_option(const CommandRow& row, const std::string& given) {
     if (!o.positional) names.insert(names.end(), o.names.begin(), o.names.end());
   }
   std::vector<std::string> notes;
-  const std::string_view meant = nearest(option, names);
+  std::string_view meant = nearest(option, names);
+  if (option.size() == 2) {  // any two letters are near
+    const auto is_letter = [&](std::string_view n) { return n.size() == 2 && std::tolower(n[1]) == std::tolower(option[1]); };
+    const auto same = std::ranges::find_if(names, is_letter);
+    meant = same != names.end() ? *same : std::string_view();
+  }
   for (const auto& [foreign, own] : kForeignOptions) {
     const bool is_there = !own.starts_with("--") || option_named(row, own.substr(0, own.find_first_of(" ,"))) != nullptr;
     if (foreign == option && (is_there || row.name == "optimize")) notes.push_back(fmt::format("help: use {}", own));
   }
   if (notes.empty() && !meant.empty()) notes.push_back(fmt::format("did you mean {}?", meant));
-  notes.push_back(fmt::format("help: `sardonyx {} --help`", row.name));
+  notes.push_back(fmt::format("help: `sardonyx {}{}--help`", row.name, row.name.empty() ? "" : " "));
   return {ErrorCode::kInvalidArgument, fmt::format("there is no option {}", option), std::move(notes)};
+}
+
+// Options of commands before the command or the model, as in `sardonyx -q in.onnx out.onnx`.
+void refuse_option_in_front(const Arguments& arguments, size_t at, const FindCommand& find) {
+  const std::string_view given = std::string_view(arguments[at]).substr(0, arguments[at].find('='));
+  const CommandRow own = *find("");
+  if (option_named(own, given) != nullptr) return;
+  const auto first = arguments.begin() + static_cast<ptrdiff_t>(at);
+  const auto command =
+      std::find_if(first, arguments.end(), [&](const std::string& a) { return !a.starts_with('-') && find(a); });
+  const bool has_command = command != arguments.end();
+  if (!has_command && std::none_of(first, arguments.end(), is_model)) throw unknown_option(own, arguments[at]);
+  const std::string name = has_command ? *command : "optimize";
+  if (const CommandRow row = *find(name); option_named(row, given) == nullptr && row.commands.empty())
+    throw unknown_option(row, arguments[at]);
+  std::string line = "sardonyx " + name;
+  for (auto a = first; a != arguments.end(); ++a) {
+    if (a != command) line += " " + *a;
+  }
+  refuse(fmt::format("{} is an option of a command, and no command is in front of it", given), {"help: " + line});
 }
 
 }  // namespace
@@ -209,7 +234,10 @@ Habit understood(Arguments arguments, const FindCommand& find) {
     std::erase_if(arguments, [](const std::string& a) { return a == "-h" || a == "--help"; });
     arguments.emplace_back("--help");
   }
-  if (arguments[at].starts_with('-') && arguments[at] != "-") return {std::move(arguments)};
+  if (arguments[at].starts_with('-') && arguments[at] != "-") {
+    refuse_option_in_front(arguments, at, find);
+    return {std::move(arguments)};
+  }
   std::optional<CommandRow> row = find(arguments[at]);
   if (!row) {
     const std::string name = arguments[at];

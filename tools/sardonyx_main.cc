@@ -463,9 +463,11 @@ class CommandLine {
     command->add_option("-o,--output", text_, "The .onnx file to write, or a Core ML package (.mlpackage)")
         ->required()
         ->type_name("FILE");
+    command->add_flag("-q,--quiet", flag_, "Print errors and warnings only");
     command->add_option("--opset", text_, "Opset of the model (default: 23, or the newest that the target loads)")
         ->type_name("N");
-    command->add_option("--target", text_, "Runtime that must run the model, such as ort-1.17; of packages: iOS15 to iOS18");
+    command->add_option("--target", text_,
+                        "Runtime that must run the model, such as ort-1.17; of packages: iOS15 to iOS18, iOS26");
     command->add_option("--compute-precision", text_, "Of packages (default: fp16)")->check(CLI::IsMember({"fp16", "fp32"}));
     command->add_option("--state", text_, "Of packages: an input that becomes a state")->type_name("INPUT=RESULT");
     command->add_option("--image-input", text_, "Of packages: an input that takes images")->type_name("NAME:COLORS");
@@ -482,7 +484,7 @@ class CommandLine {
         ->check(CLI::IsMember({"decorated", "auto"}));
     command->add_option("--name", text_, "Name of the graph (default: the function's)");
     command->add_option("--passes", text_, "\"onnx\", \"none\", or names separated by commas");
-    command->add_flag("--check", flag_, "Compare with JAX in onnxruntime");
+    command->add_flag("--check", flag_, "Compare with JAX: in onnxruntime; of packages, on the evaluator");
     command->add_flag("--strict", flag_, "Stop when a pass fails");
     command->add_option("--provenance", text_, "Source lines in the model")->check(CLI::IsMember({"off", "line", "full"}));
     command->add_option("--input-names", text_, "Names of the inputs, or \"positional\"")->type_name("A,B");

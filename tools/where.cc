@@ -45,9 +45,11 @@ void say_node(const Node& n) {
   if (origin.empty()) say("  the file does not say where it comes from\n");
 }
 
-// "model.py:41 (forward)", or nothing.
-std::string first_line(const NodeOrigin& origin) {
-  return origin.lines.empty() ? std::string() : to_string(origin.lines.front());
+// "model.py:41 (forward), model.py:40 (forward)", or nothing.
+std::string lines_of(const NodeOrigin& origin) {
+  std::string text;
+  for (const SourceLine& line : origin.lines) text += (text.empty() ? "" : ", ") + to_string(line);
+  return text;
 }
 
 void say_list(const std::vector<const Node*>& nodes) {
@@ -58,7 +60,7 @@ void say_list(const std::vector<const Node*>& nodes) {
   }
   for (const Node* n : nodes) {
     const NodeOrigin origin = origin_of(*n);
-    say("{:<{}}  {:<{}}  {}  {}{}{}\n", label_of(*n), wide, n->op().name, op, types_of(*n), first_line(origin),
+    say("{:<{}}  {:<{}}  {}  {}{}{}\n", label_of(*n), wide, n->op().name, op, types_of(*n), lines_of(origin),
         origin.scope.empty() ? "" : "  ", origin.scope);
   }
 }

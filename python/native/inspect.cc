@@ -17,6 +17,7 @@
 #include "driver/model_summary.h"
 #include "driver/node_origin.h"
 #include "driver/node_search.h"
+#include "native/coreml/program.h"
 #include "native/unlocked.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
@@ -29,12 +30,18 @@ namespace nb = nanobind;
 namespace sardonyx::python {
 namespace {
 
-// A model of a file, or of bytes that `data` keeps as long as this lives.
+// A model of a file, of bytes that `data` keeps as long as this lives, or of a Core ML program, which is copied.
 struct Source {
   nb::object data;
   std::unique_ptr<Model> model;
 
   explicit Source(const nb::object& of) : data(of) {
+    if (nb::isinstance<CoremlProgram>(of)) {
+      const Model& program = *nb::cast<const CoremlProgram&>(of).model;
+      const Unlocked others_may_run;
+      model = clone_model(program);
+      return;
+    }
     if (!nb::isinstance<nb::bytes>(of)) {
       const auto path = nb::cast<std::string>(of);
       const Unlocked others_may_run;

@@ -2,15 +2,18 @@
 commands."""
 
 import argparse
+import ast
 import difflib
 import importlib
 import inspect
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import traceback
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="the .onnx file to write, or a Core ML package (.mlpackage)",
     )
+    export.add_argument("-q", "--quiet", action="store_true", help="print errors and warnings only")
     export.add_argument(
         "--opset", type=int, default=None, help="opset of the model (default: 23, or the newest that the target loads)"
     )
@@ -126,7 +130,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     export.add_argument("--name", default=None, help="name of the graph (default: the function's)")
     export.add_argument("--passes", default="onnx", help='"onnx", "none", or names separated by commas')
-    export.add_argument("--check", action="store_true", help="compare with JAX in onnxruntime")
+    export.add_argument(
+        "--check", action="store_true", help="compare with JAX: in onnxruntime; of packages, on the evaluator"
+    )
     export.add_argument("--strict", action="store_true", help="stop when a pass fails")
     export.add_argument("--provenance", choices=("off", "line", "full"), default="line")
     export.add_argument("--input-names", default=None, metavar="A,B", help='names, or "positional"')
@@ -254,18 +260,21 @@ def _require_jax() -> None:
 
 
 def _inputs_of(texts: list[str]) -> list:
-    """The arguments of -i: texts, and pytrees as JSON."""
-    found = []
-    for text in texts:
-        is_tree = text.lstrip().startswith(("{", "[{", "[[", '["'))
+    """The arguments of -i: texts, and pytrees as JSON or as Python spells them."""
+    return [_tree(text) if re.match(r"\s*(?:[{(]|\[\s*[\[{(\"'])", text) else text for text in texts]
+
+
+def _tree(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as e:
         try:
-            found.append(json.loads(text) if is_tree else text)
-        except json.JSONDecodeError as e:
+            return ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError):
             raise Error(
                 f"--input {text}: not JSON at column {e.colno}: {e.msg}",
-                notes=['help: names and texts take double quotes, as in \'{"k": ["B", 16], "i": "i32[B]"}\''],
+                notes=['help: names and texts take quotes, as in \'{"k": ["B", 16], "i": "i32[B]"}\''],
             ) from None
-    return found
 
 
 def _names(text):
@@ -305,15 +314,15 @@ def _export_package(options, fn, name: str) -> int:
     for given, option in (
         (options.opset, "--opset"),
         (options.functions != "decorated", "--functions"),
-        (options.check, "--check"),
         (options.web, "--web"),
         (options.double, "--double"),
     ):
         if given:
             raise Error(f"{option} is for ONNX models, and '{options.output}' is a Core ML package")
+    inputs = _inputs_of(options.input)
     program = sardonyx.to_coreml(
         fn,
-        _inputs_of(options.input),
+        inputs,
         model_name=name,
         output_path=options.output,
         minimum_deployment_target=options.target or "iOS17",
@@ -334,10 +343,17 @@ def _export_package(options, fn, name: str) -> int:
         trace=options.trace,
     )
     ops = program.op_counts()
+    agreement = _agreement(options, fn) if options.check else None
     if options.json:
-        _print_json(_head("export", options.function, True) | {"output": options.output, "model": name, "ops": ops})
-    else:
+        _print_json(
+            _head("export", options.function, True)
+            | {"output": options.output, "model": name, "ops": ops}
+            | ({"check": agreement} if agreement else {})
+        )
+    elif not options.quiet:
         print(f"{options.function} -> {options.output}: {sum(n for op, n in ops.items() if op != 'const')} ops")
+        if agreement:
+            print(f"  compared with JAX: {agreement}")
     return 0
 
 
@@ -437,7 +453,7 @@ def _export(options) -> int:
             }
             | ({"check": agreement} if agreement else {})
         )
-    else:
+    elif not options.quiet:
         print(report.table)
         if agreement:
             print(f"  compared with JAX: {agreement}")
@@ -445,17 +461,20 @@ def _export(options) -> int:
 
 
 def _agreement(options, fn) -> str:
-    """By how much the model that was written agrees with JAX, which `check=` has compared it with."""
+    """By how much the model that was written agrees with JAX. An Error where it does not, which for ONNX `check=` raises."""
     import sardonyx
 
-    return sardonyx.allclose(
+    same, text = sardonyx.allclose(
         fn,
         options.output,
-        options.input,
+        _inputs_of(options.input),
         enable_double_precision=options.double,
         inputs_as_nchw=_positions(options.inputs_as_nchw),
         outputs_as_nchw=_positions(options.outputs_as_nchw),
-    )[1]
+    )
+    if not same:
+        raise Error(f"the model in '{options.output}' differs from JAX: {text}", "internal")
+    return text
 
 
 def _explain(options) -> int:
@@ -546,6 +565,11 @@ def _arrays(path: str | None) -> dict[str, Any]:
         raise Error(f"cannot read '{path}': {e}", notes=["expected an .npz file with arrays by name"]) from None
 
 
+def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:
+    """A warning as the native commands print it: the line that it is from is none of the user's."""
+    print(f"warning: {message}", file=sys.stderr)
+
+
 def _native(arguments) -> int:
     """Replaces this process by the native command: the one beside the interpreter, else the first on PATH."""
     beside = Path(sys.executable).with_name("sardonyx.exe" if os.name == "nt" else "sardonyx")
@@ -585,7 +609,9 @@ def _main(arguments) -> int:
         return _native(arguments)
     options = _parser().parse_args(arguments)
     try:
-        return {"explain": _explain, "export": _export, "profile": _profile}[options.command](options)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            return {"explain": _explain, "export": _export, "profile": _profile}[options.command](options)
     except Error as e:
         if options.verbose:
             traceback.print_exc()

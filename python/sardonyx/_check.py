@@ -21,7 +21,7 @@ from sardonyx import (
 )
 from sardonyx._error import Error
 from sardonyx._require import known_keywords
-from sardonyx._run import DISABLED, Session, release
+from sardonyx._run import DISABLED, Session, package_session, release
 
 
 @known_keywords
@@ -30,28 +30,31 @@ def allclose(
     model: Any,
     inputs: Sequence[Any],
     input_params: Mapping[str, Any] | None = None,
-    rtol: float = 1e-3,
-    atol: float = 1e-5,
+    rtol: float | None = None,
+    atol: float | None = None,
     *,
     enable_double_precision: bool = False,
     inputs_as_nchw: Sequence[int] | None = None,
     outputs_as_nchw: Sequence[int] | None = None,
 ) -> tuple[bool, str]:
     """Whether `fn` in JAX and `model` in onnxruntime agree: (agreement, first difference). onnxruntime runs as it
-    does for users; if its own optimizations are to blame for the difference, the text says so.
+    does for users; if its own optimizations are to blame for the difference, the text says so. Programs of Core ML
+    run on the evaluator.
 
     Args:
         fn: What was exported.
-        model: A path, an `onnx.ModelProto`, bytes, or a `sardonyx.ir.Model`.
+        model: A path, an `onnx.ModelProto`, bytes, a `sardonyx.ir.Model`, or a `coreml.Program`.
         inputs: One entry per argument of `fn`, as for `to_onnx`. Shapes are filled with random numbers from a
             fixed seed, with 2 for a name; arrays are used as they are.
         input_params: The values of keyword arguments.
-        rtol, atol: As in `numpy.allclose`, for floats. Integers and booleans must be equal.
+        rtol, atol: As in `numpy.allclose`, for floats: 1e-3 and 1e-5. Programs in half precision may differ by a fiftieth of
+            the largest element of each result instead. Integers and booleans must be equal.
         enable_double_precision, inputs_as_nchw, outputs_as_nchw: As given to `to_onnx`.
     """
     import jax
 
-    session = Session(model)
+    session = package_session(model) or Session(model)
+    of_largest = session.of_largest if rtol is None and atol is None else 0.0
     params = dict(input_params or {})
     with _trace.x64(enable_double_precision):
         spec = _inputs.normalize(fn, inputs, params, enable_double_precision, lambda text: None)
@@ -69,9 +72,17 @@ def allclose(
             return False, f"JAX cannot evaluate the function: {_trace.failure(fn, spec, e)}"
 
     def compared(found):
-        return _compare.compare_results(expected, found, [o.name for o in session.outputs], rtol, atol, outputs_as_nchw)
+        return _compare.compare_results(
+            expected,
+            found,
+            [o.name for o in session.outputs],
+            1e-3 if rtol is None else rtol,
+            1e-5 if atol is None else atol,
+            outputs_as_nchw,
+            of_largest,
+        )
 
-    same, text = compared(session.run(feeds))
+    same, text = compared(session.run(feeds, expected))
     if not same and (fault := session.blamed(feeds, lambda found: compared(found)[0])):
         text += f"; {fault}"
     return same, text

@@ -26,6 +26,7 @@ _DTYPE_WORDS = {
 }  # fmt: skip
 _TEXT_SPEC = re.compile(r"\s*(?:(?P<name>[A-Za-z_][\w.]*)\s*[=:]\s*)?(?P<dtype>[a-z]\w*)?\s*\[(?P<dims>[^\]]*)\]\s*")
 _BARE_SPEC = re.compile(r"\s*(?P<name>[A-Za-z_][\w.]*)\s*:(?P<dims>[^\[\]:]+)")  # x:1,3
+_PLAIN_SPEC = re.compile(r"[\w\s+*/%()<>=-]+(?:,[\w\s+*/%()<>=-]+)+,?")  # B,3
 _CONSTRAINT = re.compile(r"(.+?)\s*(>=|<=|==)\s*(.+)")
 
 
@@ -64,15 +65,17 @@ class Inputs:
             del self.names[i], self.shapes[i]
 
 
-def parse_text(text: str) -> tuple[str | None, tuple, str | None]:
-    """`"x=f32[B,3]"` as (name, shape, dtype); name and dtype may be None."""
+def parse_text(text: str, what: str = "input") -> tuple[str | None, tuple, str | None]:
+    """`"x=f32[B,3]"` as (name, shape, dtype); name and dtype may be None. `what` is its name in errors."""
     match = _TEXT_SPEC.fullmatch(text)
     bare = _BARE_SPEC.fullmatch(text)
     if bare and bare["dims"].strip() not in _DTYPE_WORDS:
         return bare["name"], _dims(bare["dims"]), None
+    if not match and _PLAIN_SPEC.fullmatch(text) and not set(_split_dims(text)) & _DTYPE_WORDS.keys():
+        return None, _dims(text), None
     if not match:
         raise Error(
-            f'input "{text}" is not understood',
+            f'{what} "{text}" is not understood',
             notes=['expected a dtype and a shape, as in "f32[B,224,224,3]" or "x:B,3": inside a pytree, too'],
         )
     word = match["dtype"]
@@ -81,7 +84,7 @@ def parse_text(text: str) -> tuple[str | None, tuple, str | None]:
         dtype = _DTYPE_WORDS.get(word, word)
         if dtype not in _DTYPE_WORDS.values():
             raise Error(
-                f"dtype '{word}' of input \"{text}\" is not known", notes=[f"known dtypes: {', '.join(_DTYPE_WORDS)}"]
+                f"dtype '{word}' of {what} \"{text}\" is not known", notes=[f"known dtypes: {', '.join(_DTYPE_WORDS)}"]
             )
     return match["name"], _dims(match["dims"]), dtype
 
@@ -335,9 +338,9 @@ def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
     for i, item in enumerate(items):
         if isinstance(item, str) and (name := parse_text(item)[0]):
             text_names[i] = name
-        for x in leaves(item):
+        for path, x in jax.tree_util.tree_flatten_with_path(item, is_leaf=is_leaf(item))[0]:
             if isinstance(x, str):
-                symbols.note(parse_text(x)[1])
+                symbols.note(parse_text(x, f"input {i}{jax.tree_util.keystr(path)}" if path else "input")[1])
             elif is_shape(x):
                 symbols.note(x)
             elif hasattr(x, "shape"):
@@ -358,7 +361,7 @@ def normalize(fn, inputs, input_params, double: bool, warn) -> Inputs:
             dims, dtype = (), jax.dtypes.canonicalize_dtype(np.asarray(x).dtype)
         else:
             raise Error(
-                f"{what} is a {type(x).__name__}",
+                f"{what} has the type {type(x).__name__}",
                 notes=['expected a shape such as ("B", 3), a jax.ShapeDtypeStruct, an array, or a pytree of these'],
             )
         if not jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
@@ -405,6 +408,11 @@ def _parameters(params: Mapping[str, Any], abstract, warn) -> tuple[dict, dict]:
     import jax
 
     kwargs, baked = {}, {}
+    if not isinstance(params, Mapping):
+        raise Error(
+            f"input_params is a mapping of keyword arguments, found {type(params).__name__}",
+            notes=["help: a path is given by name, as output_path="],
+        )
     for key, value in params.items():
         if not isinstance(key, str):
             raise Error(f"input_params must have strings as keys, found {type(key).__name__}")

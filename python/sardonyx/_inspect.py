@@ -244,7 +244,7 @@ def verify(
     """Evaluate two models on the same random inputs.
 
     Args:
-        before, after: Paths, messages, bytes, or what else `optimize` takes.
+        before, after: Paths, messages, bytes, what else `optimize` takes, or programs of Core ML.
         numerics: What counts as equal: "exact" (all bits), "rounds" (up to rounding: the default for ONNX), or
             "relaxed" (up to a thousandth: the default for Core ML). `optimize(verify=...)` asks the same.
         rtol, atol: Compare floats by |a - b| <= atol + rtol |a| instead.
@@ -256,11 +256,13 @@ def verify(
     return Verification(**native.verify(_source(before), _source(after), numerics or "", target or "", rtol, atol))
 
 
-def _source(model: Any) -> str | bytes:
+def _source(model: Any) -> Any:
     if isinstance(model, str | os.PathLike):
         return os.fspath(model)
     from sardonyx._optimize import _bytes_of
 
+    if type(model).__name__ == "Program" and hasattr(model, "_native"):  # of sardonyx.coreml: not imported for this
+        return model._native
     data, _ = _bytes_of(model)
     if len(data) == 0:
         raise Error("the model is empty")

@@ -3,6 +3,7 @@
 import bisect
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -242,10 +243,35 @@ class _Origins:
         return None
 
 
+def _fused(events: Sequence[dict], origins: _Origins) -> dict[int, tuple]:
+    """By onnxruntime's number of a node: the first of those that were fused, where it has no name to find it by. They
+    are numbered in the order of the model."""
+    numbers: dict[str, set[int]] = {}
+    seen = set()
+    for e in events:
+        if _is_nameless(e):
+            op = str(e["args"].get("op_name")).removeprefix("Fused")
+            numbers.setdefault(op, set()).add(int(e["args"].get("node_index", -1)))
+        elif (node := origins.find(e, [0])) is not None:
+            seen.add(id(node))
+    found: dict[int, tuple] = {}
+    for op, of_op in numbers.items():
+        free = [node for node in origins.graphs[0] if node[1] == op and not node[0] and id(node) not in seen]
+        if len(free) == len(of_op):
+            found.update(zip(sorted(of_op), free, strict=True))
+    return found
+
+
+def _is_nameless(event: Mapping[str, Any]) -> bool:
+    # "fused NAME" elsewhere; what else has the name gets a token.
+    return re.fullmatch(r"fused ?(_token_\d+)?", event["name"].removesuffix(_SUFFIX)) is not None
+
+
 def _times(
     events: Sequence[dict], origins: _Origins, starts: Sequence[int]
 ) -> tuple[tuple[NodeTime, ...], list[list[float]]]:
     """The nodes by time, and milliseconds by graph and node, in the order of the model. `starts`: when each run began."""
+    fused = _fused(events, origins)
     by_run: dict[tuple, list[float]] = {}  # seconds
     found: dict[tuple, tuple] = {}
     containers: list[tuple[int, tuple, tuple | None]] = []  # those around the event: end, key, node
@@ -255,7 +281,8 @@ def _times(
             containers.pop()
         run = max(0, bisect.bisect_right(starts, e["ts"]) - 1)
         around = containers[-1][2] if containers else None
-        node = origins.find(e, around[5] if around else range(len(origins.graphs)) if containers else [0])
+        node = fused.get(int(e["args"].get("node_index", -1))) if _is_nameless(e) else None
+        node = node or origins.find(e, around[5] if around else range(len(origins.graphs)) if containers else [0])
         name = (node[0] or node[2][0]) if node else e["name"].removesuffix(_SUFFIX)
         key = (name, e["args"].get("op_name", ""), e["args"].get("provider", ""))
         by_run.setdefault(key, [0.0] * len(starts))[run] += e["dur"] / 1e6

@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ class Session:
     Where an input or a result has integers of 2 or 4 bits, which onnxruntime's Python interface does not
     support, the evaluator computes instead; onnxruntime still loads the model.
     """
+
+    of_largest = 0.0
 
     def __init__(self, model: Any, optimized: bool = True):
         self.model = model
@@ -99,7 +102,7 @@ class Session:
                 [f"without its optimizations it does {what} it: the model is right", DISABLED],
             ) from e
 
-    def run(self, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    def run(self, feeds: dict[str, np.ndarray], expected: Any = None) -> list[np.ndarray]:
         import onnxruntime as ort
 
         if any("int4" in i.type or "int2" in i.type for i in (*self.inputs, *self.outputs)):
@@ -146,6 +149,49 @@ def release() -> str:
     import onnxruntime as ort
 
     return f"onnxruntime {ort.__version__}"
+
+
+@dataclass(frozen=True)
+class _Port:
+    name: str
+    type: str  # "f16[3,5]"
+
+
+_PORT_TYPES = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "bool": np.bool_}
+
+
+class PackageSession:
+    """A program of Core ML, on the evaluator. It has fewer element types than JAX: results get those of `expected`."""
+
+    def __init__(self, program: Any):
+        from sardonyx._inspect import info
+
+        self._program = program
+        if program.make_state():
+            raise Error("a program with states is not compared with JAX", notes=["help: compare runs of your own"])
+        ports = info(program)
+        self.inputs, self.outputs = ([_Port(*p) for p in named.items()] for named in (ports.inputs, ports.outputs))
+        self.of_largest = program._native.half_share()  # what `sardonyx verify` allows
+
+    def run(self, feeds: dict[str, np.ndarray], expected: Any = None) -> list[np.ndarray]:
+        given = {p.name: feeds[p.name].astype(_PORT_TYPES[p.type.partition("[")[0]]) for p in self.inputs}
+        results = list(self._program.run(given).values())
+        if len(results) != len(expected):
+            return results
+        return [np.asarray(r).astype(np.dtype(e.dtype)) for r, e in zip(results, expected, strict=True)]
+
+    def blamed(self, feeds: dict[str, np.ndarray], agree: Callable[[list[np.ndarray]], bool]) -> str:
+        """As of `Session`: no optimizer runs here."""
+        return ""
+
+
+def package_session(model: Any) -> PackageSession | None:
+    """Of a program of Core ML, or of the path of one; else None."""
+    from sardonyx import coreml
+
+    if isinstance(model, str | os.PathLike) and os.fspath(model).rstrip("/").endswith((".mlpackage", ".mlmodel")):
+        model = coreml.load(model)
+    return PackageSession(model) if isinstance(model, coreml.Program) else None
 
 
 @contextlib.contextmanager

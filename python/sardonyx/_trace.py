@@ -1,6 +1,7 @@
 """Tracing with `jax.make_jaxpr`, and the errors for functions that do not trace."""
 
 import contextlib
+import inspect
 import re
 
 import numpy as np
@@ -71,6 +72,19 @@ def _advice_on_python(e: BaseException) -> str | None:
     return f"{no_number}: give it one in the inputs"
 
 
+def _advice_on_arguments(fn, inputs, e: BaseException) -> str | None:
+    """What to give where the function wants another number of arguments."""
+    if not isinstance(e, TypeError) or _source.user_line(e) is not None:
+        return None
+    if not re.search(r"missing \d+ required positional|takes .* positional arguments? but", str(e)):
+        return None
+    try:
+        names = [p.name for p in inspect.signature(fn).parameters.values() if p.default is p.empty]
+    except (TypeError, ValueError):
+        return None
+    return f"inputs (-i) has one entry per argument: {len(inputs.args)} given, and the arguments are {', '.join(names)}"
+
+
 def _advice(e: BaseException) -> str | None:
     kind = type(e).__name__
     if advice := _advice_on_python(e):
@@ -88,14 +102,29 @@ def _advice(e: BaseException) -> str | None:
                 f"give plugin {name} an impl(*arrays, **params) that computes the same in JAX: the rule follows from it"
             )
     if "InconclusiveDimensionOperation" in kind:
-        return _advice_on_sizes(str(e))
+        advice = _advice_on_sizes(str(e))
+        m = re.search(r"(?<![\w.])(min|max)\(", _source.user_code(e))
+        return f"write jax.core.{m[1]}_dim(a, b) for {m[1]}(a, b) of sizes, or {advice}" if m else advice
     return None
+
+
+def _solved(left: str, relation: str, right: str) -> tuple[str, str, str]:
+    """The comparison with a name alone on its left: T <= 10 for "- T + 10 >= 0"."""
+    m = re.fullmatch(r"(- )?(?:(\d+)\*)?([A-Za-z_]\w*)(?: ([+-]) (\d+))?", left)
+    if not m or not re.fullmatch(r"-?\d+", right) or not (m[1] or m[2] or m[4]):
+        return left, relation, right
+    factor = int(m[2] or 1)
+    rest = int(right) - int((m[4] or "+") + (m[5] or "0"))
+    if m[1]:
+        rest, relation = -rest, {"<": ">", ">": "<", "<=": ">=", ">=": "<="}[relation]
+    # Of integers: n*T < r is T < ceil(r/n), n*T <= r is T <= floor(r/n).
+    return m[3], relation, str(-(-rest // factor) if relation in ("<", ">=") else rest // factor)
 
 
 def _advice_on_sizes(text: str) -> str:
     """The constraint that would decide the comparison."""
     if m := re.search(r"comparison '(.+?)' (<=?|>=?) '(.+?)' is inconclusive", text):
-        left, relation, right = m.groups()
+        left, relation, right = _solved(*m.groups())
         least, step = ("<=", 1) if relation in (">", "<=") else (">=", -1)
         beyond = str(int(right) + step) if re.fullmatch(r"-?\d+", right) else f"{right} {'+' if step > 0 else '-'} 1"
         other = f"{left} {'>=' if step > 0 else '<='} {beyond}"
@@ -260,7 +289,7 @@ def failure(fn, inputs, e: BaseException, later: BaseException | None = None, da
         notes.append(depend)
     elif _needs_values(e) and (numbers := _functions.advice_on_numbers()):
         notes.append(f"help: {numbers}")
-    elif advice := _advice(last):
+    elif advice := _advice_on_arguments(fn, inputs, e) or _advice(last):
         notes.append(f"help: {advice}")
     elif inputs.branches:
         branch = next(iter(inputs.branches))

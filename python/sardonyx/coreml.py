@@ -29,6 +29,10 @@ from sardonyx._to_coreml import from_onnx
 __all__ = ["Program", "apply_pass", "fp16_report", "from_onnx", "load", "native_passes", "optimize", "save"]
 
 
+def __dir__():
+    return __all__
+
+
 def _as_taken(value: Any, dtype: ir.DataType) -> Any:
     """A number or an array of numbers in the element type that the program takes, where no number gets lost in that."""
     if value is None or dtype == ir.DataType.UNDEFINED or isinstance(value, ir.Tensor):
@@ -106,6 +110,16 @@ class Program:
     def _in_order(
         self, inputs: Mapping[str, Any] | Sequence[Any], function: str = "", state: Mapping[str, Any] | None = None
     ) -> list:
+        if not isinstance(inputs, Mapping | Sequence) or isinstance(inputs, str | bytes):
+            raise WrongType(
+                f"the inputs are {type(inputs).__name__}, and a mapping by name or a list in order was expected",
+                notes=[f"help: run({{{', '.join(f'{n!r}: ...' for n in self._native.port_names('', False))}}})"],
+            )
+        if not isinstance(function, str):
+            raise WrongType(
+                f"the second argument is the name of a function, not {type(function).__name__}",
+                notes=["help: give the inputs as one list, or as a mapping by name"],
+            )
         state = state or {}
         states = [name for name, _, _ in self._native.states(function)]
         if unknown := sorted(set(state) - set(states)):
@@ -118,14 +132,15 @@ class Program:
             if missing := [n for n in names if n not in inputs]:
                 raise Error(f"input '{missing[0]}' is missing")
             inputs = [inputs[n] for n in names]
+        elif len(inputs) != (wanted := len([n for n in ports if n not in states])):
+            raise Error(f"{len(inputs)} inputs are given, and the function has {wanted}: {', '.join(ports)}")
         values = list(inputs)
         if states:
             given = iter(inputs)
             values = [state.get(n) if n in states else next(given, None) for n in ports]
             values += given
         dtypes = [ir.DataType(d) for d in self._native.input_dtypes(function)]
-        dtypes += [ir.DataType.UNDEFINED] * (len(values) - len(dtypes))
-        return [_to_native(_as_taken(v, d)) for v, d in zip(values, dtypes, strict=False)]
+        return [_to_native(_as_taken(v, d)) for v, d in zip(values, dtypes, strict=True)]
 
     def text(self, *, full_constants: bool = False) -> str:
         """The program in Sardonyx's text form."""

@@ -14,9 +14,6 @@
 namespace sardonyx {
 namespace {
 
-// By how much of the largest element results of half precision may be off. Rounding alone moves those of deep networks by less.
-constexpr double kHalfShare = 0.02;
-
 // Inputs and results with the same name must have the same position.
 void check_interfaces(const Model& a, const Model& b) {
   const auto refuse = [](std::string what, std::string note) {
@@ -82,6 +79,8 @@ ValueCheck compare_across(const Model& before, const Model& after, const std::op
   return compare_values(before, Numerics::kRelaxed, evaluated, tolerance);
 }
 
+}  // namespace
+
 bool computes_in_half(const Model& m) {
   for (const auto& f : m.functions()) {
     for (const Graph* g : graphs_in(f->graph())) {
@@ -94,8 +93,6 @@ bool computes_in_half(const Model& m) {
   }
   return false;
 }
-
-}  // namespace
 
 Numerics usual_numerics(DialectId dialect) { return dialect == DialectId::kMil ? Numerics::kRelaxed : Numerics::kRounds; }
 

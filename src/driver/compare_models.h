@@ -32,6 +32,12 @@ struct ModelComparison {
 ModelComparison compare_models(Model& before, Model& after, Numerics numerics, std::string_view target = {},
                                const std::optional<Tolerance>& tolerance = std::nullopt);
 
+// By how much of the largest element results of half precision may be off. Rounding alone moves those of deep networks by less.
+inline constexpr double kHalfShare = 0.02;
+
+// Whether a result of a node, other than a constant, is in half precision.
+bool computes_in_half(const Model& m);
+
 // The default class for comparing models of a dialect: the loosest one in its default preset.
 Numerics usual_numerics(DialectId dialect);
 

@@ -238,8 +238,47 @@ std::unordered_map<const Graph*, Dim> runs_by_graph(Model& m) {
   return std::move(c.by_graph);
 }
 
-int64_t smallest_size(const Model& m, std::string_view name) {
-  return std::max<int64_t>(1, m.dims().symbol_range(name).min.value_or(1));
+LeastSizes::LeastSizes(Model& m) : m_(m) {
+  std::vector<Dim> open;
+  std::unordered_set<uint64_t> seen;
+  for (Graph* g : graphs_in(m.graph())) {
+    for (const Node& n : g->nodes()) {
+      for (const Value& v : n.results()) {
+        if (!v.ranked()) continue;
+        for (Dim d : v.type()->dims()) {
+          if (d.is_expr() && m.dims().symbol_name(d).empty() && seen.insert(d.word()).second) open.push_back(d);
+        }
+      }
+    }
+  }
+  for (Dim d : open) fit(m.dims(), d);
+}
+
+int64_t LeastSizes::of(std::string_view name) const {
+  const auto at = raised_.find(name);
+  return at != raised_.end() ? at->second : std::max<int64_t>(1, m_.dims().symbol_range(name).min.value_or(1));
+}
+
+// Raises the names in d until it is at least 1; not if that does not help.
+void LeastSizes::fit(Dims& dims, Dim d) {
+  constexpr int kMost = 64;
+  const auto before = raised_;
+  const std::vector<std::string> names = dims.symbols(d);
+  const auto value = [&]() -> std::optional<int64_t> {
+    const Dim at = dims.substitute(d, [&](std::string_view name) { return std::optional(Dim::of(of(name))); });
+    return at.is_int() ? std::optional(at.value()) : std::nullopt;
+  };
+  try {
+    for (int i = 0; i < kMost; ++i) {
+      const auto now = value();
+      if (!now || *now >= 1) return;
+      for (const std::string& name : names) {
+        const int64_t next = of(name) + 1;
+        if (next <= m_.dims().symbol_range(name).max.value_or(next)) raised_[name] = next;
+      }
+    }
+  } catch (const Error&) {}  // beyond the numbers that a Dim holds
+  raised_ = before;
 }
 
 PeakMemory peak_memory(Model& m, const std::function<std::optional<Dim>(std::string_view)>& value_of) {

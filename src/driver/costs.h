@@ -34,8 +34,19 @@ ModelCosts costs_of(Model& m);
 // How often each graph runs when the model runs once, by the same rules. Graphs that never run are left out.
 std::unordered_map<const Graph*, Dim> runs_by_graph(Model& m);
 
-// The smallest value of a named size; at least 1.
-int64_t smallest_size(const Model& m, std::string_view name);
+// Numbers for named sizes: the smallest at which no result is empty, where such are found, and at least 1. A convolution of 3 x 3
+// without padding has no result at H=1. Types must have been inferred.
+class LeastSizes {
+ public:
+  explicit LeastSizes(Model& m);
+  int64_t of(std::string_view name) const;
+
+ private:
+  void fit(Dims& dims, Dim d);
+
+  const Model& m_;
+  std::map<std::string, int64_t, std::less<>> raised_;
+};
 
 // Bytes of activations (inputs, results and what is between them, without constants) that are alive at once,
 // if nodes run in the order of the file, results get memory when their node runs, and views share that of

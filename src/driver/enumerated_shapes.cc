@@ -52,6 +52,18 @@ void check(const Model& m, const std::string& name, const std::vector<Shape>& sh
   }
 }
 
+// "1,3,H,W": a name for each axis that differs.
+std::string opened(const std::vector<Shape>& shapes) {
+  constexpr std::string_view kNames = "WHDTSR";  // from the last axis on
+  std::vector<std::string> axes;
+  for (size_t axis = 0; axis < shapes[0].size(); ++axis) {
+    const bool one = std::ranges::all_of(shapes, [&](const Shape& s) { return s[axis] == shapes[0][axis]; });
+    const size_t from_last = shapes[0].size() - 1 - axis;
+    axes.push_back(one ? fmt::format("{}", shapes[0][axis]) : fmt::format("{}", kNames[from_last % kNames.size()]));
+  }
+  return fmt::format("{}", fmt::join(axes, ","));
+}
+
 // "x:1,3,x_2,W": a number where all shapes have one size, a name elsewhere.
 std::string with_names(const Model& m, const std::string& name, const std::vector<Shape>& shapes) {
   const Type* t = type_of(*input_named(m, name));
@@ -65,7 +77,7 @@ std::string with_names(const Model& m, const std::string& name, const std::vecto
     } else if (d.is_int()) {
       refuse(fmt::format("axis {} of the input '{}' is {}, and its enumerated shapes have other sizes there", axis, name,
                          d.value()),
-             {"help: export the model with a named size"});
+             {fmt::format("help: open the axis: --input-shape {}:{}", name, opened(shapes))});
     } else if (const std::string_view symbol = m.dims().symbol_name(d); !symbol.empty()) {
       axes.emplace_back(symbol);
     } else if (d.is_expr()) {

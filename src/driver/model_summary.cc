@@ -72,11 +72,9 @@ void read_features(Model& m, ModelSummary& s) {
   }
 }
 
-std::optional<Dim> smallest_dim(const Model& m, std::string_view name) { return Dim::of(smallest_size(m, name)); }
-
-ModelSummary::Work work_of(Model& m, Dim flops, Dim bytes) {
+ModelSummary::Work work_of(Model& m, const LeastSizes& sizes, Dim flops, Dim bytes) {
   const auto number = [&](Dim d) -> std::optional<double> {
-    const Dim at = m.dims().substitute(d, [&](std::string_view name) { return smallest_dim(m, name); });
+    const Dim at = m.dims().substitute(d, [&](std::string_view name) { return std::optional(Dim::of(sizes.of(name))); });
     return at.is_int() ? std::optional(static_cast<double>(at.value())) : std::nullopt;
   };
   return {.flops = m.dims().to_string(flops),
@@ -89,15 +87,15 @@ std::string shown_op(const Op& op) {
   return op.domain.empty() ? std::string(op.name) : fmt::format("{}.{}", op.domain, op.name);
 }
 
-void add_costs(Model& m, const SummaryOptions& options, ModelSummary& s) {
+void add_costs(Model& m, const LeastSizes& sizes, const SummaryOptions& options, ModelSummary& s) {
   const ModelCosts costs = costs_of(m);
-  s.all = work_of(m, costs.flops, costs.bytes);
+  s.all = work_of(m, sizes, costs.flops, costs.bytes);
   s.unknown = costs.unknown;
   s.open_loops = costs.open_loops;
   std::vector<std::pair<double, const NodeCost*>> order;
   for (const NodeCost& c : costs.nodes) {
     if (c.flops.is(0)) continue;
-    order.emplace_back(work_of(m, c.flops, c.bytes).at_flops.value_or(0), &c);
+    order.emplace_back(work_of(m, sizes, c.flops, c.bytes).at_flops.value_or(0), &c);
   }
   const size_t listed = std::min(options.most_listed, order.size());
   std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(listed), [](const auto& a, const auto& b) {
@@ -105,13 +103,13 @@ void add_costs(Model& m, const SummaryOptions& options, ModelSummary& s) {
   });
   for (const auto& [flops, c] : std::span(order).first(listed)) {
     ModelSummary::CostlyNode n;
-    static_cast<ModelSummary::Work&>(n) = work_of(m, c->flops, c->bytes);
+    static_cast<ModelSummary::Work&>(n) = work_of(m, sizes, c->flops, c->bytes);
     n.name = c->node->name().view();
     if (n.name.empty() && c->node->num_results() > 0) n.name = c->node->result()->name().view();
     n.op = shown_op(c->node->op());
     s.costly.push_back(std::move(n));
   }
-  const PeakMemory peak = peak_memory(m, [&](std::string_view name) { return smallest_dim(m, name); });
+  const PeakMemory peak = peak_memory(m, [&](std::string_view name) { return std::optional(Dim::of(sizes.of(name))); });
   s.peak_bytes = peak.bytes;
   s.unsized = peak.unknown;
   if (peak.node != nullptr) s.peak_node = peak.node->name().view();
@@ -194,9 +192,10 @@ ModelSummary summarize(Model& m, const SummaryOptions& options) {
   ValueFacts facts;
   infer_model(m, facts, /*tolerant=*/true);
   s.sizes = sizes_of(m);
+  const LeastSizes least(m);
   for (const ModelSummary::Size& size : s.sizes)
-    s.at += fmt::format("{}{}={}", s.at.empty() ? "" : ", ", size.name, smallest_size(m, size.name));
-  add_costs(m, options, s);
+    s.at += fmt::format("{}{}={}", s.at.empty() ? "" : ", ", size.name, least.of(size.name));
+  add_costs(m, least, options, s);
   add_tensors(m, options, s);
   add_places(m, s);
   return s;

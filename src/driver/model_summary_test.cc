@@ -41,6 +41,17 @@ TEST(ModelSummary, ConvolutionsByWindowAndGroup) {
   EXPECT_EQ(s.all.flops, std::to_string(450 * (2 * 30 + 1) + 288 * 4));
 }
 
+TEST(ModelSummary, NumbersAtSizesThatHaveResults) {
+  const auto s = summary(
+      "opset 23 graph(x: f32[N,3,H,W]) { c = Conv(x, f32[7,3,3,5]{1...})  p = MaxPool<kernel_shape=[2,2], strides=[2,2]>(c)  "
+      "return p }");
+  EXPECT_EQ(s.at, "H=4, N=1, W=6");
+  EXPECT_EQ(s.peak_bytes, (3 * 4 * 6 + 7 * 2 * 2) * 4u);
+  // No size gives a slice that is beyond all ends a result.
+  const auto none = summary("opset 23 graph(x: f32[N]) { y = Slice(x, i64[1]{5}, i64[1]{3})  return y }");
+  EXPECT_EQ(none.at, "N=1");
+}
+
 TEST(ModelSummary, TransposedConvolutionsByInput) {
   const auto s = summary("opset 23 graph(x: f32[2,6,11]) { y = ConvTranspose<strides=[2]>(x, f32[6,7,3]{1...})  return y }");
   EXPECT_EQ(s.all.flops, std::to_string(2 * (2 * 6 * 11) * (7 * 3)));

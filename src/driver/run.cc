@@ -235,6 +235,34 @@ std::vector<std::pair<std::string, EvalValue>> run_model(Model& m, const RunRequ
   return out;
 }
 
+namespace {
+
+// A map of numbers, such as the probabilities of a classifier, as two tensors: NAME.keys and NAME.values.
+void add_map(const std::string& name, const EvalMap& map, NamedTensors& out) {
+  std::vector<int64_t> numbers;
+  std::vector<std::string> texts;
+  std::vector<double> values;
+  std::optional<DType> dtype;
+  for (const auto& [key, value] : map.entries) {
+    const Array* a = value.array();
+    if (a == nullptr || a->size() != 1 || !is_float(a->dtype()) || (dtype && *dtype != a->dtype()))
+      throw Error(ErrorCode::kUnsupported, fmt::format("result '{}' is a map of other things than floats", name));
+    dtype = a->dtype();
+    values.push_back(a->double_at(0));
+    if (const int64_t* number = std::get_if<int64_t>(&key)) numbers.push_back(*number);
+    if (const std::string* text = std::get_if<std::string>(&key)) texts.push_back(*text);
+  }
+  const auto n = static_cast<int64_t>(values.size());
+  out.emplace_back(name + ".keys",
+                   texts.empty() ? Tensor::of<int64_t>(DType::kI64, {n}, numbers) : Tensor::strings({n}, texts));
+  const DType kind = dtype.value_or(DType::kF64);
+  std::vector<std::byte> bytes(byte_size(kind, values.size()));
+  for (size_t i = 0; i < values.size(); ++i) encode_element(kind, bytes.data(), static_cast<int64_t>(i), values[i]);
+  out.emplace_back(name + ".values", Tensor::own(kind, {n}, std::move(bytes)));
+}
+
+}  // namespace
+
 NamedTensors tensors_in(const std::vector<std::pair<std::string, EvalValue>>& results) {
   NamedTensors out;
   std::vector<std::pair<std::string, const EvalValue*>> todo;
@@ -249,7 +277,7 @@ NamedTensors tensors_in(const std::vector<std::pair<std::string, EvalValue>>& re
     } else if (const EvalOptional* o = v->optional()) {
       if (o->value) todo.emplace_back(name, o->value.get());
     } else if (v->map() != nullptr) {
-      throw Error(ErrorCode::kUnsupported, fmt::format("result '{}' is a map, which array files cannot hold", name));
+      add_map(name, *v->map(), out);
     }
   }
   return out;

@@ -138,6 +138,7 @@ class SavingsAccount::Keeper final : public EditListener {
     if (first_entry_ == kNoEntry) first_ = current_ = count();  // no pass ran
     const Whole after = whole_of(counts);
     Savings s;
+    least_.emplace(m_);
     std::set<std::string> symbols;
     s.before = saved(first_, symbols);
     s.before.nodes = before_.nodes;
@@ -164,8 +165,7 @@ class SavingsAccount::Keeper final : public EditListener {
     beside("unused from the start", unused);
     beside("types that became known", beside_);
     beside("added by the writer", added);
-    for (const std::string& name : symbols)
-      s.at += fmt::format("{}{}={}", s.at.empty() ? "" : ", ", name, smallest_size(m_, name));
+    for (const std::string& name : symbols) s.at += fmt::format("{}{}={}", s.at.empty() ? "" : ", ", name, least_->of(name));
     return s;
   }
 
@@ -317,8 +317,7 @@ class SavingsAccount::Keeper final : public EditListener {
       for (const auto& [text, d] : terms) sum = dims.add(sum, d);
       s.flops = dims.to_string(sum);
       for (const std::string& name : dims.symbols(sum)) symbols.insert(name);
-      const Dim at =
-          dims.substitute(sum, [&](std::string_view name) { return std::optional(Dim::of(smallest_size(m_, name))); });
+      const Dim at = dims.substitute(sum, [&](std::string_view name) { return std::optional(Dim::of(least_->of(name))); });
       if (at.is_int()) s.at_flops = static_cast<double>(at.value());
     } catch (const Error& e) {
       if (e.code() != ErrorCode::kLimit) throw;
@@ -329,8 +328,9 @@ class SavingsAccount::Keeper final : public EditListener {
   }
 
   Model& m_;
-  Whole whole_;         // all nodes and constants, used or not: when the passes began
-  const Whole before_;  // the same of the model as it was given
+  std::optional<LeastSizes> least_;  // when the result is asked for
+  Whole whole_;                      // all nodes and constants, used or not: when the passes began
+  const Whole before_;               // the same of the model as it was given
   Tally cut_;
   Tally first_, current_;                   // what is used: when the passes began, now
   size_t first_entry_ = kNoEntry;           // of this pipeline, in by_entry_

@@ -305,9 +305,10 @@ std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options
   PassRequest request{.passes = options.passes, .skip = options.skip, .options = options.pass_options, .strict = true};
   // coremltools, whose presets are ours, sees one tensor or one op of PyTorch where ONNX files have several.
   if (options.passes == ToCoremlOptions().passes) {
-    request.passes.insert(request.passes.begin(),
-                          {"share_transposed_weights", "fuse_silu", "fuse_pixel_unshuffle", "merge_axes_beyond_five",
-                           "fuse_slices_into_gather", "fuse_slices_into_split", "fuse_product_scales", "fuse_quotients"});
+    request.passes.insert(
+        request.passes.begin(),
+        {"share_transposed_weights", "fuse_silu", "fuse_pixel_unshuffle", "merge_axes_beyond_five", "fuse_slices_into_gather",
+         "fuse_slices_into_split", "fuse_product_scales", "fuse_masked_attention", "fuse_quotients"});
   }
   if (options.half) request.options.emplace_back("compute_precision", "fp16");
   SingleReport single;

@@ -662,7 +662,10 @@ void write_parts(const Model& m, MilWriter& writer, const std::filesystem::path&
 // Copies the package's contents other than the model and its weights.
 void copy_others(const Model& m, const std::filesystem::path& to) {
   namespace fs = std::filesystem;
-  const fs::path from(m.file_record().model.package), real_from = fs::canonical(from);
+  const fs::path from(m.file_record().model.package);
+  std::error_code none;
+  if (!fs::exists(from, none)) return;  // it was read into memory and deleted: what Python makes without a path
+  const fs::path real_from = fs::canonical(from);
   const fs::path cache = fs::canonical(source_files(m)[0]->path()).parent_path();
   for (const auto& entry : fs::recursive_directory_iterator(from)) {
     if (!entry.is_regular_file()) continue;

@@ -440,16 +440,18 @@ bool find_inputs(const Model& m, const Recipe& recipe, bool fast, SeededRun& run
   return false;
 }
 
-// The inputs of runs differ in their numbers alone.
-bool has_closed_float_inputs(const Model& m) {
-  return std::ranges::all_of(m.graph().inputs(), [](const Port& p) {
-    const Type* t = p.declared != nullptr ? p.declared : p.value->type();
-    return t != nullptr && t->is_tensor() && t->ranked() && is_float(t->dtype()) &&
-           std::ranges::all_of(t->dims(), [](Dim d) { return d.is_int(); });
-  });
-}
+constexpr size_t kRecipes = 5, kSizes = 3;  // the first three recipes have all kinds of sizes
 
-constexpr size_t kRecipes = 5;
+// After how many runs the others differ from them in their numbers alone.
+size_t enough_runs(const Model& m) {
+  bool closed = true;
+  for (const Port& p : m.graph().inputs()) {
+    const Type* t = p.declared != nullptr ? p.declared : p.value->type();
+    if (t == nullptr || !t->is_tensor() || !t->ranked() || !is_float(t->dtype())) return kRecipes;
+    closed &= std::ranges::all_of(t->dims(), [](Dim d) { return d.is_int(); });
+  }
+  return closed ? 1 : kSizes;
+}
 
 // Calls see(run) for each run, until it says false.
 template <class See>
@@ -475,7 +477,7 @@ ValueCheck compare(const Model& before, Numerics numerics, const After& after, b
   Judge judge{numerics, tolerance, &check};
   const auto outputs = before.graph().outputs();
   const bool fast = backwards && numerics != Numerics::kExact;
-  const bool may_stop = fast && has_closed_float_inputs(before);
+  const size_t enough = fast ? enough_runs(before) : kRecipes;
   const bool has_truth = numerics == Numerics::kRounds && !tolerance;
   const size_t each = has_truth ? 3 : 2;  // evaluations
   Stopwatch watch;
@@ -515,7 +517,7 @@ ValueCheck compare(const Model& before, Numerics numerics, const After& after, b
     }
     seconds += watch.lap();
     // The next run would take as long as those so far did on average.
-    const bool is_enough = may_stop && seconds + seconds / static_cast<double>(check.runs) > kEnough;
+    const bool is_enough = run.seed >= enough && seconds + seconds / static_cast<double>(check.runs) > kEnough;
     if (is_enough) total = check.runs * each;
     step(0);
     return !check.difference && !is_enough;

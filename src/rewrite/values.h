@@ -53,11 +53,12 @@ using CompareProgress = std::function<void(size_t done, size_t total)>;
 //    of moving every input by an ulp.
 //  - kRelaxed: at most a thousandth of that magnitude.
 // Integers, booleans and strings must be equal.
-// `backwards` is for whole models. Where kExact does not ask for each bit, these run with the evaluator's fast products; where all
-// inputs are floats of known sizes, as many of the runs as take a second, and at least one. It relaxes kRounds, where rounding errors accumulate. The error before is then the
-// largest in that result, since a single element may be exact by chance. It also allows four times the effect
-// of moving inputs and constants by an ulp of their type: on random numbers, cancelling terms expose the
-// rounding of constants that a rule merged.
+// `backwards` is for whole models. Where kExact does not ask for each bit, these run with the evaluator's fast
+// products; where all inputs are floats, as many of the runs as take a second, and at least one of each kind of
+// sizes. It relaxes kRounds, where rounding errors accumulate. The error before is then the largest in that
+// result, since a single element may be exact by chance. It also allows four times the effect of moving inputs
+// and constants by an ulp of their type: on random numbers, cancelling terms expose the rounding of constants
+// that a rule merged.
 ValueCheck compare_values(const Model& before, const Model& after, Numerics numerics, bool backwards = false,
                           const std::optional<Tolerance>& tolerance = std::nullopt, const CompareProgress& progress = {});
 

@@ -16,6 +16,7 @@ LATER = {"fuse_gelu_sigmoid_approximation"} if os.environ.get("COREMLTOOLS_TESTS
 OWN = {
     "share_transposed_weights",
     "merge_axes_beyond_five",
+    "fuse_masked_attention",
     "fuse_silu",
     "fuse_pixel_unshuffle",
     "fuse_slices_into_gather",

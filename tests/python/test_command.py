@@ -441,8 +441,39 @@ def test_an_input_that_is_a_pytree_is_json(tmp_path):
     inputs = onnx.load(tmp_path / "x.onnx").graph.input
     assert [i.name for i in inputs] == ["cache.i", "cache.k", "x"]
     assert [d.dim_param or d.dim_value for d in inputs[1].type.tensor_type.shape.dim] == ["B", "P", 4]
-    done = run("export", "net:f", "-i", "{'k': 3}", "-i", "f32[4]", "-o", "x.onnx", env=in_this_python(), cwd=tmp_path)
-    assert done.returncode == 1 and "not JSON at column 2" in done.stderr and "double quotes" in done.stderr
+    done = run("export", "net:f", "-i", "{k: 3}", "-i", "f32[4]", "-o", "x.onnx", env=in_this_python(), cwd=tmp_path)
+    assert done.returncode == 1 and "not JSON at column 2" in done.stderr and "take quotes" in done.stderr
+
+
+def test_a_cache_as_python_spells_it(tmp_path):
+    pytest.importorskip("jax")
+    (tmp_path / "net.py").write_text("def f(cache, x):\n    return cache[0]['k'].sum() + x\n")
+    call = ("export", "net:f", "-i", "[{'k': ('B', 'P', 4, 16)}]", "-i", "B,3", "-o", "x.onnx", "--check")
+    done = run(*call, env=in_this_python(), cwd=tmp_path)
+    assert done.returncode == 0 and "the result agrees" in done.stdout, done.stderr
+    inputs = pytest.importorskip("onnx").load(tmp_path / "x.onnx").graph.input
+    assert [[d.dim_param or d.dim_value for d in i.type.tensor_type.shape.dim] for i in inputs] == [
+        ["B", "P", 4, 16],
+        ["B", 3],
+    ]
+    done = run(
+        "export", "net:f", "-i", "[{'k': 'B;4'}]", "-i", "B,3", "-o", "x.onnx", env=in_this_python(), cwd=tmp_path
+    )
+    assert done.returncode == 1 and "input 0[0]['k'] \"B;4\" is not understood" in done.stderr
+    done = run("export", "net:f", "-i", "B,3", "-o", "x.onnx", env=in_this_python(), cwd=tmp_path)
+    assert "one entry per argument: 1 given, and the arguments are cache, x" in done.stderr
+
+
+def test_a_package_is_compared_with_jax(tmp_path):
+    pytest.importorskip("jax")
+    (tmp_path / "net.py").write_text("import jax.numpy as jnp\ndef f(x):\n    return jnp.tanh(x), x.argmax(-1)\n")
+    call = ("export", "net:f", "-i", "f32[B,3]", "-o", "x.mlpackage", "--check")
+    done = run(*call, env=in_this_python(), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "compared with JAX: all 2 results agree; the largest difference is " in done.stdout
+    assert "\nwarning: sizes without an upper bound (x: f32[B,3])" in done.stderr
+    done = run(*call, "-q", env=in_this_python(), cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout == ""
 
 
 def test_exports_print_an_array(tmp_path):

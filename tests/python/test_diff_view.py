@@ -254,6 +254,7 @@ def test_the_source_line_of_a_node(tmp_path):
         assert [n["name"] for n in told["nodes"]] == ["n1"] * count, query
     assert run("where", path, "model.py:41").stdout == run("where", path, "--line", "model.py:41").stdout != ""
     assert run("where", path, "model.py").stdout.startswith("n1 ")
+    assert "  model.py:41 (forward), net.py:7 (call)" in run("where", path, "net.py:7").stdout
     done = run("where", path, "model.py:42")
     assert done.returncode == 1 and "no node comes from model.py:42" in done.stderr
     for query in ("model.py:42", "odel.py:41", "call:41", "Relu"):

@@ -67,6 +67,22 @@ def test_unknown_options_are_answered(model, tmp_path, given, answer, output):
     assert done.returncode == 2 and f"there is no option {given}" in done.stderr and answer in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        (["-q", "{}", "b.onnx"], "help: sardonyx optimize -q {} b.onnx"),
+        (["--json", "info", "{}"], "help: sardonyx info --json {}"),
+        (["--opset", "18", "{}", "-o", "b.onnx"], "help: sardonyx optimize --opset 18 {} -o b.onnx"),
+        (["-v"], "did you mean -V?"),
+        (["--verison"], "did you mean --version?"),
+        (["-x", "{}"], "there is no option -x"),
+    ],
+)
+def test_options_in_front_of_the_command(model, given, answer):
+    done = run(*(g.format(model) for g in given))
+    assert done.returncode == 2 and answer.format(model) in done.stderr
+
+
 def test_the_version_as_people_ask_for_it():
     said = {run(asked).stdout for asked in ("--version", "-V", "version")}
     assert len(said) == 1 and said.pop().strip() == sardonyx.__version__

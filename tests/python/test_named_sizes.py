@@ -103,6 +103,9 @@ def first(x):
         (lambda x: x[:4] if x.shape[0] < 4 else x, ["N >= 4", "N <= 3"]),
         (lambda x: x * 2 if x.shape[0] <= 4 else x, ["N <= 4", "N >= 5"]),
         (jnp.linalg.pinv, ["N >= 4", "N <= 3"]),
+        (lambda x: x * 2 if 7 - x.shape[0] >= 0 else x, ["N <= 7", "N >= 8"]),
+        (lambda x: x * 2 if 3 * x.shape[0] + 2 > 12 else x, ["N <= 3", "N >= 4"]),
+        (lambda x: x * 2 if 3 * x.shape[0] < 12 else x, ["N >= 4", "N <= 3"]),
     ],
 )
 def test_what_is_said_to_be_stated_is_enough(fn, said):
@@ -206,6 +209,14 @@ def test_what_python_needs_a_number_for_is_answered(fn, told):
         sardonyx.to_onnx(fn, [("B", "T", 8)])
     (note,) = [note for note in e.value.notes if note.startswith("help: ")]
     assert told in note
+
+
+def test_the_smaller_of_a_size_and_a_number():
+    with pytest.raises(
+        sardonyx.Error, match=r'write jax\.core\.min_dim\(a, b\) for min\(a, b\) of sizes, or state .*"N <= 5"'
+    ):
+        sardonyx.to_onnx(lambda x: x[: min(x.shape[0], 5)], [("N", 3)])
+    sardonyx.to_onnx(lambda x: x[: jax.core.min_dim(x.shape[0], 5)], [("N", 3)], check=True)
 
 
 def test_a_table_that_is_long_enough_is_sliced():

@@ -138,3 +138,20 @@ def test_without_onnxruntime(tmp_path, monkeypatch):
     onnx.save(helper.make_model(helper.make_graph([], "g", [], [])), path)
     with pytest.raises(sardonyx.Error, match="onnxruntime is not installed\n.*pip install"):
         sardonyx.profile(path)
+
+
+def test_fused_nodes_without_names_have_the_lines_of_the_first():
+    def net(x, a, b, c):
+        h = jax.nn.relu(x @ a + 1)
+        h = jax.nn.relu(h @ b + 2)
+        return h @ c + 3
+
+    model = sardonyx.to_onnx(net, [("B", 97), (97, 89), (89, 83), (83, 79)])
+    assert [n.op_type for n in model.graph.node] == ["Gemm", "Relu", "Gemm", "Relu", "Gemm"]
+    found = sardonyx.profile(model, runs=5)
+    first = Path(__file__).read_text().splitlines().index("        h = jax.nn.relu(x @ a + 1)") + 1
+    lines = {n.name: (n.op, *n.lines) for n in found.nodes}
+    place = "test_profile.py:{} "
+    named = [r for n in model.graph.node if n.op_type == "Gemm" for r in n.output]
+    assert [lines[n][0] for n in named] == ["FusedGemm", "FusedGemm", "Gemm"]
+    assert all(any(line.startswith(place.format(first + i)) for line in lines[n]) for i, n in enumerate(named))

@@ -309,3 +309,66 @@ def test_a_constant_mask_of_attention():
     assert program.op_counts()["scaled_dot_product_attention"] == 1
     # One cast for each input and the result, and none around the attention.
     assert program.op_counts()["cast"] == 4
+
+
+def attending(constants=(), masks=()):
+    return model(
+        [
+            helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+            helper.make_node("MatMul", ["q", "kt"], ["s"]),
+            helper.make_node("Add", ["s", "m"], ["masked"]),
+            helper.make_node("Softmax", ["masked"], ["p"], axis=-1),
+            helper.make_node("MatMul", ["p", "v"], ["y"]),
+        ],
+        [(n, TensorProto.FLOAT, [2, 3, 7, 5]) for n in "qkv"] + [(n, TensorProto.FLOAT, [2, 1, 7, 7]) for n in masks],
+        [("y", TensorProto.FLOAT)],
+        constants,
+    )
+
+
+@pytest.mark.parametrize("hidden", [-1e5, -1e9, -1e10, np.finfo(np.float32).min, -np.inf])
+def test_a_constant_mask_of_any_size_takes_attention_in_half_precision(hidden):
+    random = np.random.default_rng(3)
+    mask = np.where(np.triu(np.ones((7, 7)), 1) > 0, hidden, random.normal(size=(3, 7, 7))).astype(np.float32)
+    made = attending([("m", mask[None])])
+    feeds = {n: random.normal(size=(2, 3, 7, 5)).astype(np.float32) for n in "qkv"}
+    (wanted,), (found,) = both(made, feeds)
+    np.testing.assert_allclose(found, wanted, atol=1e-2)
+    ops = coreml.from_onnx(made, minimum_deployment_target="iOS18").op_counts()
+    assert ops["scaled_dot_product_attention"] == 1 and ops["cast"] == 4  # of the inputs and the result
+
+
+@pytest.mark.parametrize("precision", ["fp16", "fp32"])
+@pytest.mark.parametrize("hidden", [-3.0, -1e9, np.finfo(np.float32).min])
+def test_a_mask_that_is_an_input_is_one_op_of_attention(hidden, precision):
+    """Rows that hide all keys are the mean of the values: their bias is lost in single precision."""
+    random = np.random.default_rng(5)
+    made = attending(masks="m")
+    feeds = {n: random.normal(size=(2, 3, 7, 5)).astype(np.float32) for n in "qkv"}
+    feeds["m"] = np.where(random.random((2, 1, 7, 7)) < 0.4, hidden, 0).astype(np.float32)
+    feeds["m"][:, :, 3] = hidden
+    program = coreml.from_onnx(made, minimum_deployment_target="iOS18", compute_precision=precision)
+    wanted = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+    ops = program.op_counts()
+    assert ops["scaled_dot_product_attention"] == 1 and "softmax" not in ops
+    rows = [r for r in range(7) if r != 3 or hidden == -3.0 or precision == "fp32"]
+    found = program.run(feeds)["y"]
+    np.testing.assert_allclose(found[:, :, rows], wanted[0][:, :, rows], atol=2e-2 if precision == "fp16" else 1e-5)
+    assert np.isfinite(found).all()
+
+
+def test_what_is_left_of_a_large_number():
+    made = model(
+        [
+            helper.make_node("Div", ["x", "step"], ["d"]),
+            helper.make_node("Floor", ["d"], ["f"]),
+            helper.make_node("Mul", ["f", "step"], ["m"]),
+            helper.make_node("Sub", ["x", "m"], ["y"]),
+        ],
+        [("x", TensorProto.FLOAT, [97])],
+        [("y", TensorProto.FLOAT)],
+        [("step", np.float32(0.3))],
+    )
+    x = np.random.default_rng(7).uniform(0, 2000, 97).astype(np.float32)
+    (wanted,), (found,) = both(made, {"x": x})
+    np.testing.assert_allclose(found, wanted, atol=1e-3)

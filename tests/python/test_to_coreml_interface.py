@@ -57,6 +57,63 @@ def test_a_classifier_can_be_checked_and_optimized(tmp_path, labels):
     again = coreml.load(tmp_path / "again.mlpackage")
     assert again.op_counts()["classify"] == 1
     assert again.run(one)["classLabel_probs"] == program.run(one)["classLabel_probs"]
+    np.savez(tmp_path / "one.npz", **one)
+    run_command("run", path, "-i", tmp_path / "one.npz", "-o", tmp_path / "y.npz")
+    with np.load(tmp_path / "y.npz", allow_pickle=True) as y:
+        found = dict(zip(y["classLabel_probs.keys"].tolist(), y["classLabel_probs.values"].tolist(), strict=True))
+    assert found == program.run(one)["classLabel_probs"]
+
+
+def test_a_program_that_was_made_without_a_path_is_saved(tmp_path):
+    inputs = normal("x", (2, 11), 1)
+    program = coreml.from_onnx(mlp(), input_shapes={"x": (2, 11)}, compute_precision="fp32")
+    for name in ("a.mlpackage", "b/b.mlmodel"):
+        program.save(tmp_path / name)
+        again = coreml.load(tmp_path / name)
+        np.testing.assert_array_equal(again.run(inputs)["y"], program.run(inputs)["y"])
+
+
+def test_programs_are_compared_like_paths(tmp_path):
+    for precision in ("fp16", "fp32"):
+        program = coreml.from_onnx(mlp(), tmp_path / "a.mlpackage", compute_precision=precision, sizes=["N <= 7"])
+        assert sardonyx.verify(mlp(), program) and sardonyx.verify(program, tmp_path / "a.mlpackage")
+        assert sardonyx.info(program).ops == sardonyx.info(tmp_path / "a.mlpackage").ops
+
+
+@pytest.mark.parametrize("precision", ["fp16", "fp32"])
+def test_a_jax_function_and_its_program(tmp_path, precision):
+    jnp = pytest.importorskip("jax.numpy")
+
+    def f(x, i):
+        return jnp.tanh(x) * 50, (x > 0).any(-1), i + 3
+
+    shapes = [("B <= 7", 3), "i32[5]"]
+    program = sardonyx.to_coreml(f, shapes, output_path=tmp_path / "f.mlpackage", compute_precision=precision)
+    for model in (program, tmp_path / "f.mlpackage"):
+        same, text = sardonyx.allclose(f, model, shapes)
+        assert same, text
+    same, _ = sardonyx.allclose(f, program, shapes, rtol=1e-6, atol=1e-6)
+    assert same == (precision == "fp32")
+    same, text = sardonyx.allclose(lambda x, i: (jnp.tanh(x) * 53, *f(x, i)[1:]), program, shapes)
+    assert not same and "result 0" in text
+
+
+def test_inputs_of_run_that_are_no_inputs():
+    program = coreml.from_onnx(mlp(), input_shapes={"x": (2, 11)}, compute_precision="fp32")
+    (x,) = normal("x", (2, 11), 1).values()
+    with pytest.raises(TypeError, match=r"the inputs are ndarray(.|\n)*run\(\{'x': ...\}\)"):
+        program.run(x)
+    with pytest.raises(TypeError, match="the second argument is the name of a function, not ndarray"):
+        program.run([x], x)
+    with pytest.raises(sardonyx.Error, match="2 inputs are given, and the function has 1: x"):
+        program.run([x, x])
+    ranged = coreml.from_onnx(mlp(), sizes=["N >= 2", "N <= 7"], compute_precision="fp32")
+    assert ranged.run({"x": x})["y"].shape[0] == 2
+    for rows in (1, 11):
+        with pytest.raises(
+            sardonyx.Error, match=rf"input 'x' is f32\[{rows},11\], and the program takes 2 to 7 at axis 0"
+        ):
+            ranged.run({"x": np.zeros((rows, 11), np.float32)})
 
 
 def test_a_model_file_in_the_current_folder(tmp_path, monkeypatch):

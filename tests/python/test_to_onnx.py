@@ -164,7 +164,7 @@ def test_shapes_inside_a_pytree():
         ({"k": ("B", "P X", 16)}, r"input 0\['k'\]: dimension 'P X' is not understood", '"2*T+1"'),
         ({"a": [("B", None, 16)]}, r"input 0\['a'\]\[0\] has the shape .* None is not a size", "('B', 'T', 16)"),
         ({"k": ("B", 3.5)}, r"input 0\['k'\] has the shape .* 3.5 is not a size", "('B', 3)"),
-        ({"k": object()}, r"input 0\['k'\] is a object", '("B", 3)'),
+        ({"k": object()}, r"input 0\['k'\] has the type object", '("B", 3)'),
         (("B", 3.0), r"input 0 has the shape \('B', 3.0\), and 3.0 is not a size", "('B', 3)"),
     ],
 )
@@ -293,7 +293,7 @@ def test_warnings_are_told_at_the_line_of_the_caller():
         (["f33[2]"], "dtype 'f33'"),
         (["f32(2)"], "is not understood"),
         ([np.array(["a"])], "none of JAX's"),
-        ([object()], "input 0 is a object"),
+        ([object()], "input 0 has the type object"),
         ([(2,), (2,)], "does not trace: TypeError"),
     ],
 )  # fmt: skip

@@ -9,7 +9,9 @@
 
 #include <map>
 
+#include "driver/compare_models.h"
 #include "driver/half_report.h"
+#include "io/mil_features.h"
 #include "native/coreml/session.h"
 #include "native/evaluate.h"
 #include "native/optimize.h"
@@ -22,11 +24,6 @@ namespace sardonyx::python {
 namespace {
 
 namespace nb = nanobind;
-
-// A program that Python treats as a whole: the objects of its graph are not exposed.
-struct CoremlProgram {
-  std::unique_ptr<Model> model;
-};
 
 std::unique_ptr<CoremlProgram> made(std::unique_ptr<Model> m) {
   return std::make_unique<CoremlProgram>(CoremlProgram{std::move(m)});
@@ -105,6 +102,26 @@ std::vector<std::string> compare_types(const CoremlProgram& p) {
   return out;
 }
 
+// Core ML refuses sizes outside the ranges of the interface.
+void check_ranges(const CoremlProgram& p, std::span<const EvalValue> values) {
+  const std::vector<CoremlFeature> features = coreml_inputs(*p.model);
+  const auto ports = p.model->graph().inputs();
+  for (size_t i = 0; i < std::min(ports.size(), values.size()); ++i) {
+    const Array* a = values[i].array();
+    const auto f = std::ranges::find(features, ports[i].name.view(), &CoremlFeature::name);
+    if (a == nullptr || f == features.end() || f->sizes.size() != a->shape().size()) continue;
+    for (size_t axis = 0; axis < f->sizes.size(); ++axis) {
+      const auto& [least, most] = f->sizes[axis];
+      const int64_t size = a->shape()[axis];
+      if (size >= least && size <= most.value_or(size)) continue;
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("input '{}' is {}, and the program takes {} to {} at axis {}", ports[i].name.view(),
+                              describe(values[i]), least, most ? fmt::format("{}", *most) : "any size", axis),
+                  {"help: state other ranges when converting, as sizes=[\"T <= 512\"]"});
+    }
+  }
+}
+
 // Runs a function on the evaluator. Returns its results, followed by the final values of its states.
 nb::list run(const CoremlProgram& p, nb::list inputs, const std::string& function) {
   const Function* f = function.empty() ? &p.model->main() : p.model->find_function("", function);
@@ -115,6 +132,7 @@ nb::list run(const CoremlProgram& p, nb::list inputs, const std::string& functio
   {
     const Unlocked others_may_run;
     check_inputs(f->graph(), values);
+    if (f == &p.model->main()) check_ranges(p, values);
     results = evaluate(*f, values, {.states_too = true});
     values.clear();
   }
@@ -228,6 +246,7 @@ void bind_coreml(nb::module_& m) {
       .def("input_dtypes", &input_dtypes)
       .def("states", &states)
       .def("compare_types", &compare_types)
+      .def("half_share", [](const CoremlProgram& p) { return computes_in_half(*p.model) ? kHalfShare : 0.0; })
       .def("specification_version", [](const CoremlProgram& p) { return p.model->specification_version.value_or(0); });
   m.def(
       "load", [](const std::string& path, bool map) { return made(read_coreml(path, {.map = map})); },

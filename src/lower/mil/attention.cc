@@ -47,7 +47,7 @@ Value* counted(Lowering& ctx, Value* x, size_t axis) {
 Value* attend(Lowering& ctx, Value* q, Value* k, Value* v, double scale, Value* mask) {
   constexpr int kIos18 = 9;
   MilBuilder& b = ctx.b;
-  const Dim size = q->type()->dim(3);
+  const Dim size = q->type()->dim(q->type()->rank() - 1);
   if (ctx.version() >= kIos18 && size.is_int()) {
     const double own = 1 / std::sqrt(static_cast<double>(size.value()));
     // Attributes hold single precision, and a scale may be a product of roots.
@@ -93,8 +93,10 @@ class Attention {
 
   std::vector<Value*> results() {
     Value* shown = nullptr;
+    const bool flat = is_plain() && is_flat();
+    if (flat) q_ = ctx_.in(0), k_ = ctx_.in(1), v_ = ctx_.in(2);
     Value* y = is_plain() ? fused() : spelled(shown);
-    if (flat_) y = joined_heads(ctx_, y);
+    if (flat_ && !flat) y = joined_heads(ctx_, y);
     std::vector<Value*> all{y, all_keys_, all_values_, shown};
     all.resize(ctx_.node.num_results());
     return all;
@@ -176,9 +178,16 @@ class Attention {
   double scale() const {
     const auto told = ctx_.node.attr("scale") != nullptr ? std::optional(ctx_.float_attr("scale", 1)) : std::nullopt;
     if (told) return *told;
-    const Dim size = q_->type()->dim(3);
+    const Dim size = dim(q_, q_->type()->rank() - 1);
     if (!size.is_int()) ctx_.unsupported("heads whose size is not known");
     return 1 / std::sqrt(static_cast<double>(size.value()));
+  }
+
+  // Whether the op can take [batch, length, size] as it is: one head, and masks without an axis of heads.
+  bool is_flat() const {
+    const auto fits = [](const Value* m) { return m == nullptr || m->type()->rank() <= 2; };
+    return flat_ && !ctx_.has(4) && !ctx_.has(6) && dim(q_, 1).is(1) && ctx_.int_attr("kv_num_heads", 0) == 1 && fits(seen_) &&
+           fits(bias_) && !ctx_.is_used(1) && !ctx_.is_used(2);
   }
 
   DType precision() const {
@@ -189,7 +198,7 @@ class Attention {
   bool is_plain() const {
     constexpr int kIos18 = 9;
     return ctx_.version() >= kIos18 && ctx_.float_attr("softcap", 0) == 0 && !ctx_.is_used(3) && precision() == q_->dtype() &&
-           !(seen_ != nullptr && bias_ != nullptr) && dim(q_, 3).is_int();
+           !(seen_ != nullptr && bias_ != nullptr) && dim(q_, q_->type()->rank() - 1).is_int();
   }
 
   Value* fused() {

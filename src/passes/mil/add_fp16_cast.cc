@@ -2,13 +2,14 @@
 //
 // Each op that supports half precision computes in it; cast_optimization then drops the casts between
 // neighbours. An op stays in single precision if one of its constants does not fit (above 65504, below
-// 1e38), if it is a loop, a condition or works on lists or states, if options say so, or if it has the
+// 1e38; of scaled_dot_product_attention's masks only where a row shows no key), if it is a loop, a condition or works on lists or states, if options say so, or if it has the
 // attribute keep_fp32, with which coremltools' programs carry what an op_selector chose. So do ops that
 // half precision would make wrong, not just less exact (precision/single_ops.h), unless protect=false. From
 // iOS 17 on, slopes of activations and epsilons keep single precision, as their ops allow. Small constants
 // that would round to zero become the least number of their sign; masks (finite constants from 1e30 on,
 // 1e38 with protect=false) become 65504 or -65504. Values masked by constants above 65504 are clipped to
-// that range before softmax and its steps: a fully masked row could be -inf and give NaN otherwise.
+// that range before softmax and its steps, and so are masks of attention that are computed: a fully masked
+// row could be -inf and give NaN otherwise.
 // Options: skip_ops_by_type and skip_ops, which is a list of names, or "auto": those that overflow or
 // underflow to zero according to half_ranges.h. Relaxed: half precision has 11 binary digits. After
 // coremltools' pass of this name, which protects nothing.
@@ -67,11 +68,23 @@ TensorPtr saved_from_zero(const Tensor& t) {
   return any ? tensor_of(DType::kF32, {t.shape().begin(), t.shape().end()}, all) : nullptr;
 }
 
+bool is_mask_of_attention(const Node& n, size_t operand) {
+  if (!n.is("scaled_dot_product_attention")) return false;
+  const Slot* slot = slot_of(n.op(), operand, n.num_inputs());
+  return slot != nullptr && slot->name == "attn_mask";
+}
+
+// A constant mask of scaled_dot_product_attention, whose elements beyond half precision may be cut.
+bool hides(const Node& n, size_t operand) {
+  return is_mask_of_attention(n, operand) && only_hides(*n.input(operand)->constant());
+}
+
 // The constant to cast instead of one with elements that half precision cannot represent; null if the
 // constant can stay.
 Value* fitted(Rewriter& b, const Value& v, HalfFits& fits) {
   if (!v.is_constant()) return nullptr;
-  const TensorPtr finite = fits.of(v.constant()).saturates ? saturated(v.constant()) : nullptr;
+  const HalfFit fit = fits.of(v.constant());
+  const TensorPtr finite = fit.saturates || fit.overflows ? saturated(v.constant()) : nullptr;  // see hides()
   const TensorPtr large = saved_from_zero(finite != nullptr ? *finite : *v.constant());
   if (large != nullptr) return b.constant(large);
   return finite != nullptr ? b.constant(finite) : nullptr;
@@ -147,7 +160,10 @@ size_t to_half(Graph& top, PassContext& context) {
         kept.contains(&n) || (single && single->contains(n)))
       return false;
     if (const Attr* keep = n.attr("keep_fp32"); keep != nullptr && keep->get<bool>() && *keep->get<bool>()) return false;
-    return std::ranges::all_of(n.operands(), [&](const Use& u) { return fits(u.value); });
+    for (size_t i = 0; i < n.num_inputs(); ++i) {
+      if (!fits(n.input(i)) && !(protects && hides(n, i))) return false;
+    }
+    return true;
   };
   if (protects) {
     single.emplace(top, context);
@@ -169,8 +185,12 @@ size_t to_half(Graph& top, PassContext& context) {
                              return stays ? DType::kUndefined : DType::kF16;
                            },
                        .prepare = [&](Rewriter& b, Value& v, DType) { return fitted(b, v, halves); },
-                       .guard = [&](Rewriter& b, Node& n, size_t i,
-                                    Value* x) { return masked.contains(&n) && (i == 0 || n.is("sub")) ? clipped(b, x) : x; },
+                       .guard =
+                           [&](Rewriter& b, Node& n, size_t i, Value* x) {
+                             const bool sums = masked.contains(&n) && (i == 0 || n.is("sub"));
+                             const bool masks = protects && is_mask_of_attention(n, i) && !n.input(i)->is_constant();
+                             return sums || masks ? clipped(b, x) : x;
+                           },
                        .named = [] { return DType::kF16; }});
 }
 

@@ -118,6 +118,23 @@ HalfFit HalfFits::of(const TensorPtr& t) {
   return at->second;
 }
 
+bool only_hides(const Tensor& t) {
+  constexpr float kUsual = -1000, kLargest = static_cast<float>(kLargestHalf);
+  if (t.dtype() != DType::kF32 || t.rank() == 0 || t.size() == 0 || t.is_splat()) return false;
+  const int64_t width = t.shape().back();
+  int64_t place = 0;
+  bool good = true, hides = false, shows = false;
+  each_float(t, [&](float v) {
+    good &= !(std::isfinite(v) && v > kLargest);
+    hides |= std::isfinite(v) && v < -kLargest;
+    shows |= v > kUsual;
+    if (++place % width != 0) return;
+    good &= shows || !hides;
+    hides = shows = false;
+  });
+  return good;
+}
+
 TensorPtr saturated(const TensorPtr& t) {
   std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
   if (t->is_splat()) return Tensor::full(DType::kF32, std::move(shape), clamped(static_cast<float>(t->as_double(0))));

@@ -30,6 +30,10 @@ class HalfFits {
   std::unordered_map<TensorPtr, HalfFit> known_;
 };
 
+// Whether all elements below -65504 are as good as -inf where the tensor is added before a softmax of its last axis: each row that
+// has one also has one above -1000, and no element exceeds 65504.
+bool only_hides(const Tensor& t);
+
 // The same with 65504 and -65504 for larger elements. Infinite ones stay.
 TensorPtr saturated(const TensorPtr& t);
 

@@ -83,6 +83,12 @@ bool is_small_product(const Node& n) {
 
 bool rounds(const Node* n) { return n != nullptr && (n->is("floor") || n->is("ceil") || n->is("round")); }
 
+// A whole number of something: floor(x), floor_div(x, y), and their products.
+bool is_step(const Node* n) {
+  const auto whole = [](const Node* m) { return rounds(m) || (m != nullptr && m->is("floor_div")); };
+  return whole(n) || (n != nullptr && n->is("mul") && (whole(n->input(0)->def()) || whole(n->input(1)->def())));
+}
+
 // Behind ops that move elements.
 const Value* source(const Value* v) {
   while (v->def() != nullptr && moves(*v->def()) && !v->def()->is("select") && !v->def()->is("concat") &&
@@ -190,8 +196,8 @@ void SingleOps::require(Graph& g, bool in_loop) {
           require(n, i, *row->second, in_loop);
       }
     }
-    // What rounding takes away: x - floor(x).
-    if (n.is("sub") && is_single(n.input(0)) && (rounds(n.input(0)->def()) || rounds(n.input(1)->def()))) {
+    // What rounding takes away: x - floor(x), x - floor(x / y) * y.
+    if (n.is("sub") && is_single(n.input(0)) && (is_step(n.input(0)->def()) || is_step(n.input(1)->def()))) {
       keep(n);
       for (const Use& u : n.operands()) demand(u.value, Through::kElementwise);
     }

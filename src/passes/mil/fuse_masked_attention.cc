@@ -1,0 +1,95 @@
+//   q ── mul(c) ── matmul ── add ── softmax ── matmul ── y    =>    q ── scaled_dot_product_attention ── y
+//                    k ┘   mask ┘             v ┘                     k, v, mask ┘
+//
+// From iOS 18 on. The op's own scale is 1 / sqrt(E), E the size of q's last axis, and another c goes into q. ONNX's Attention has
+// other results for rows of a mask that hide all keys, so that masks that are computed come here as single ops. q, k and v have the
+// same leading axes, the mask does not widen the scores, and nothing else reads what is between. Constant masks stay, since
+// fuse_attention knows their rows. Not by coremltools, which gets the op from PyTorch as it is.
+#include <cmath>
+
+#include "passes/mil/params.h"
+
+namespace sardonyx::mil {
+namespace {
+
+constexpr int kIos18 = 9;
+
+bool has_flags(Node& matmul, PassContext& context, bool x, bool y) {
+  const InferContext at = params(matmul, context);
+  return param_bool(at, "transpose_x") == x && param_bool(at, "transpose_y") == y;
+}
+
+// k where v is k with its last two axes swapped; else null.
+Value* swapped_last(Value* v, PassContext& context) {
+  Node* t = v->def();
+  if (t == nullptr || !t->is("transpose") || !v->has_one_use()) return nullptr;
+  const auto perm = param_ints(params(*t, context), "perm");
+  const size_t rank = v->type()->rank();
+  if (!perm || perm->size() != rank || rank < 2) return nullptr;
+  for (size_t i = 0; i < rank; ++i) {
+    const size_t from = i + 2 < rank ? i : 2 * rank - 3 - i;
+    const int64_t p = (*perm)[i] < 0 ? (*perm)[i] + static_cast<int64_t>(rank) : (*perm)[i];
+    if (p != static_cast<int64_t>(from)) return nullptr;
+  }
+  return t->input(0);
+}
+
+bool same_leading_axes(const Value& a, const Value& b) {
+  if (!a.ranked() || !b.ranked() || a.type()->rank() != b.type()->rank() || a.type()->rank() < 3) return false;
+  for (size_t i = 0; i + 2 < a.type()->rank(); ++i) {
+    if (!(a.type()->dim(i) == b.type()->dim(i))) return false;
+  }
+  return true;
+}
+
+bool is_last_axis(Node& softmax, PassContext& context) {
+  const auto axis = context.splat(operand(softmax, context, "axis"));
+  const auto rank = static_cast<double>(softmax.result()->type()->rank());
+  return !axis || *axis == -1 || *axis == rank - 1;
+}
+
+}  // namespace
+
+Pass fuse_masked_attention() {
+  using namespace pattern;
+  namespace m = pattern::mil;
+  static constexpr Var q{"q"}, k{"k"}, v{"v"}, mask{"mask"}, scores{"scores"}, sum{"sum"}, shares{"shares"};
+  const Pattern masked = sole(m::add(sole(m::matmul(q, k)).as(scores), mask)).as(sum);
+  return Rule{
+      .numerics = Numerics::kRounds,
+      .match = m::matmul(sole(m::softmax(masked)).as(shares), v),
+      .build = [](Rewriter& b, const Match& found) -> Value* {
+        PassContext& context = b.context();
+        Value *query = found[q], *key = found[k], *bias = found[mask];
+        if (b.version() < kIos18 || bias->is_constant() || !has_flags(found.root(), context, false, false) ||
+            !found[shares]->ranked() || !is_last_axis(found.node(shares), context))
+          return nullptr;
+        if (!has_flags(found.node(scores), context, false, true)) {
+          if (!has_flags(found.node(scores), context, false, false) || !key->ranked()) return nullptr;
+          key = swapped_last(key, context);
+        }
+        const DType d = query->dtype();
+        if (key == nullptr || !is_float(d) || key->dtype() != d || found[v]->dtype() != d || bias->dtype() != d) return nullptr;
+        if (!same_leading_axes(*query, *key) || !same_leading_axes(*query, *found[v]) || !bias->ranked() ||
+            bias->type()->rank() < 2 || found[sum]->type() != found[scores]->type())
+          return nullptr;
+        const Dim size = query->type()->dim(query->type()->rank() - 1);
+        if (!size.is_int()) return nullptr;
+        double scale = std::sqrt(static_cast<double>(size.value()));
+        Node* scaled = query->def();
+        if (scaled != nullptr && scaled->is("mul") && query->has_one_use()) {
+          const size_t at = context.splat(scaled->input(0)) ? 0 : 1;
+          const auto factor = context.splat(scaled->input(at));
+          Value* whole = scaled->input(1 - at);
+          if (factor && whole->type() == query->type()) {
+            scale *= *factor;
+            query = whole;
+          }
+        }
+        if (std::abs(scale - 1) > 1e-6) query = b.mul(query, b.scalar(d, scale));
+        return b.scaled_dot_product_attention(query, key, found[v], {.attn_mask = bias});
+      },
+  };
+}
+
+}  // namespace sardonyx::mil
