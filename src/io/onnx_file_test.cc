@@ -618,6 +618,22 @@ TEST(OnnxWriter, BodiesReturnOuterValuesThroughIdentity) {
   EXPECT_EQ(written_inner.first()->input(0), back->graph().first()->result());
 }
 
+TEST(OnnxWriter, BodiesReturnTheirOwnConstantsDirectly) {
+  const std::string body = node("Relu", {"x"}, {"r"}) + port(12, "r");
+  for (const char* name : {"", "own"}) {
+    const auto m = read(model(if_node(body, body, "y") + port(11, "x") + port(11, "c") + port(12, "y")));
+    Graph& inner = *m->graph().last()->body("then_branch");
+    Value* one = inner.add_constant(Tensor::full(DType::kF32, {2}, 1), name);
+    inner.replace_uses(*inner.first()->result(), *one);
+    inner.erase(*inner.first());
+    inner.output_port(0).name = Name();
+    const std::string once = serialize_onnx(*m);
+    const auto back = read(once);
+    EXPECT_EQ(back->graph().last()->body("then_branch")->first(), nullptr) << "a constant called '" << name << "'";
+    EXPECT_EQ(serialize_onnx(*back), once);
+  }
+}
+
 // A branch with a known condition moves out and keeps its result's name, which bodies of other nodes use too.
 TEST(OnnxWriter, InnerNamesAreNotThoseOfOuterValuesThatAreThereBefore) {
   const std::string body = node("Relu", {"x"}, {"r"}) + port(12, "r"), nested = if_node(body, body, "z") + port(12, "z");

@@ -134,8 +134,14 @@ void WriteNames::name_outputs(Scope& s, bool fixed) {
     // An initializer takes the name of the result that it is, unless it is returned under its own name, too, or
     // something outside of the graph refers to it.
     const bool may_be_called_so = v.name() == port.name || v.name().empty() || (is_constant && !is_named_outside(v));
-    if (is_constant && v.graph() == &g && of(v).empty() && may_be_called_so && !port.name.empty() && take(s, port.name, v))
-      continue;
+    if (is_constant && v.graph() == &g && of(v).empty() && may_be_called_so) {
+      if (!port.name.empty() && take(s, port.name, v)) continue;
+      if (port.name.empty()) {  // of a body
+        if (v.name().empty() || !take(s, v.name(), v)) take(s, invent(s, "output"), v);
+        out.name = of(v);
+        continue;
+      }
+    }
     out.identity = true;
     if (port.name.empty() || !reserve(s, port.name)) {
       if (fixed && !port.name.empty()) clash(port.name);

@@ -92,7 +92,9 @@ class Merger {
       }
     }
     for (Node* n = g_.last(); n != nullptr; n = n->prev()) {
-      if (is_high(n->num_results() == 1 ? n->result() : nullptr) && is_view(*n) && !n->any_result_used()) g_.erase(*n);
+      if (!is_high(n->num_results() == 1 ? n->result() : nullptr) || !is_view(*n) || n->any_result_used()) continue;
+      g_.erase(*n);
+      changed = true;
     }
     return changed;
   }
