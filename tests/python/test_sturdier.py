@@ -42,3 +42,18 @@ def test_exports_of_zeros_before_a_maximum(opset):
     for level in LEVELS:
         found = run(model.SerializeToString(), {model.graph.input[0].name: x}, level)[0]
         np.testing.assert_array_equal(found, pool(x))
+
+
+@pytest.mark.parametrize("name", [row.name for row in ROWS if "LU of double" in row.name and row.reason])
+def test_activations_in_double_precision_for_an_older_release(name):
+    """Which fuses them into an operator without a kernel; it leaves quotients alone."""
+    [row] = [row for row in ROWS if row.name == name]
+    model = row.model()
+    feeds = row.feeds(model)
+    legal = sardonyx.optimize(model, passes=["onnx", "legalize"], options={"legalize.target": "ort-1.23"})
+    assert [n.op_type for n in legal.graph.node][-2:] == ["Reciprocal", "Div"]
+    wanted = run(model.SerializeToString(), feeds, 0)
+    for level in LEVELS:
+        assert not difference(wanted, run(legal.SerializeToString(), feeds, level)), LEVELS[level]
+    newer = sardonyx.optimize(model, passes=["onnx", "legalize"], options={"legalize.target": "ort-1.31"})
+    assert "Reciprocal" not in [n.op_type for n in newer.graph.node]
