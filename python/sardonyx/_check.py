@@ -83,7 +83,7 @@ def allclose(
         )
 
     same, text = compared(session.run(feeds, expected))
-    if not same and (fault := session.blamed(feeds, lambda found: compared(found)[0])):
+    if not same and (fault := session.blamed(feeds, compared)):
         text += f"; {fault}"
     return same, text
 
@@ -129,7 +129,7 @@ def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, expor
                 compared = functools.partial(compared, expected=chosen)
                 same, text = compared(found)
             if not same:
-                if session.blamed(feeds, lambda found, compared=compared: compared(found)[0]):
+                if session.blamed(feeds, compared):
                     raise Error(
                         f"{release()} changes the exported model's results when it optimizes the graph{where}: {text}",
                         "unsupported",

@@ -394,12 +394,13 @@ def _agree(before, after, count, shapes, data, fill, rtol, atol) -> bool:
         expected = _results(before, session_before, feeds)
         feeds = {k: v for k, v in feeds.items() if k in kept}
 
-        def agree(found, expected=expected):
-            return all(_is_close(expected[name], x, rtol, atol) for name, x in zip(names, found, strict=True))
+        def compare(found, expected=expected):
+            same = all(_is_close(expected[name], x, rtol, atol) for name, x in zip(names, found, strict=True))
+            return same, ""
 
         found = _results(after, session_after, feeds)
-        if not agree([found[name] for name in names]):
-            if session_after is not None and (fault := session_after.blamed(feeds, agree)):
+        if not compare([found[name] for name in names])[0]:
+            if session_after is not None and (fault := session_after.blamed(feeds, compare)):
                 warnings.warn(f"the results differ: {fault}", stacklevel=3)
             return False
     return True

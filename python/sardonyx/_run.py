@@ -68,13 +68,13 @@ class Session:
             self._as_written = Session(self.model, optimized=False)
         return self._as_written
 
-    def blamed(self, feeds: dict[str, np.ndarray], agree: Callable[[list[np.ndarray]], bool]) -> str:
+    def blamed(self, feeds: dict[str, np.ndarray], compare: Callable[..., tuple[bool, str]]) -> str:
         """For results that differ from what was expected: who changed them, if it is onnxruntime's optimizer.
-        `agree` tells whether results are as expected."""
+        `compare` tells of results whether they are as expected, and how they differ."""
         if not self.optimized:
             return ""
         try:
-            if not agree(self.as_written().run(feeds)):
+            if not compare(self.as_written().run(feeds))[0]:
                 return ""
         except Error:
             return ""

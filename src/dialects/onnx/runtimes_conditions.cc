@@ -17,6 +17,7 @@
 //                        last keeps its size only if nothing shrinks.
 //   MatMul               In f64 with an adjacent Transpose: releases before 1.26 fuse both into an operator for
 //                        which they have no kernel.
+//   Mul                  In f64 of a value and its own Sigmoid: releases before 1.31 fuse both likewise.
 //   Gelu, Swish, GroupNormalization, DepthToSpace, SpaceToDepth, TensorScatter
 //                        Restricted only in element types and opsets (runtime_kernels.gen.inc).
 #include <algorithm>
@@ -181,6 +182,21 @@ Fit has_no_transposed_f64(const Node& n) {
   return is_matrix(a) && is_matrix(b) && (is_transposed(a) || is_transposed(b)) ? Fit::kNo : Fit::kYes;
 }
 
+// Releases before 1.31 fuse a product of a value with its own Sigmoid, in f64 too, although they have no kernel
+// for the fused operator. The fusion takes Mul(x, Sigmoid(x)) and Mul(x, Sigmoid(Mul(x, c))).
+Fit is_no_f64_activation(const Node& n) {
+  if (n.result()->dtype() != DType::kF64) return Fit::kYes;
+  const auto is_gate = [](const Value* v, const Value* x) {
+    const Node* sigmoid = v->def();
+    if (sigmoid == nullptr || !sigmoid->is("Sigmoid")) return false;
+    const Value* of = sigmoid->input(0);
+    const Node* scaled = of->def();
+    return of == x || (scaled != nullptr && scaled->is("Mul") && (scaled->input(0) == x || scaled->input(1) == x));
+  };
+  const Value *a = n.input(0), *b = n.input(1);
+  return is_gate(a, b) || is_gate(b, a) ? Fit::kNo : Fit::kYes;
+}
+
 // --- the table
 
 struct Condition {
@@ -206,6 +222,7 @@ constexpr std::array kConditions{
     Condition{"Resize", "", "two axes to resize, next to each other, and at most two in front or one on either side",
               has_axes_to_resize},
     Condition{"MatMul", "ort-1.25", "operands of f64 that no Transpose makes", has_no_transposed_f64},
+    Condition{"Mul", "ort-1.30", "f64 that are not a value and its own Sigmoid", is_no_f64_activation},
 };
 
 // Operators that fusions make but not all releases compute with a kernel of their own.

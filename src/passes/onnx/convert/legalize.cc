@@ -164,11 +164,12 @@ class Legalizer {
   // - quotients divide x / 2, which is not negative, double the result, and add one if the remainder still
   // holds the divisor; a divisor of 2^63 or more fits once or not at all;
   // - sums add the two 32-bit halves separately.
-  // Also Cos of f64: 1 - 2 sin^2(x / 2), accurate to an ulp of 1.
+  // Also Cos of f64: 1 - 2 sin^2(x / 2), accurate to an ulp of 1; and products that a fusion would break.
   bool compose(Graph& g, Node& n) {
     const DType t = n.input(0) != nullptr ? n.input(0)->dtype() : DType::kUndefined;
     const bool is_product = n.is("MatMul"), is_extreme = is_ordered_by_low_words(n), is_sum = is_sum_of_u64(n);
-    if (!is_product && !is_extreme && !is_sum && !is_composed(n.op().name, t)) return false;
+    const bool is_gated = n.is("Mul") && !refusal(runtime_, n)->asks.empty();
+    if (!is_product && !is_gated && !is_extreme && !is_sum && !is_composed(n.op().name, t)) return false;
     Rewriter b(g, context_);
     b.set_insertion_point(&n);
     b.set_provenance(n.provenance());
@@ -178,6 +179,11 @@ class Legalizer {
       if (t != DType::kF64 || refusal(runtime_, n)->asks.empty()) return false;
       what = "MatMul of f64 beside Transpose";
       result = as_einsum(b, n);
+    } else if (is_gated) {
+      what = "Mul of f64 by a Sigmoid";
+      const Node* last = n.input(1)->def();
+      const size_t gate = last != nullptr && last->is("Sigmoid") ? 1 : 0;
+      result = b.Div(n.input(1 - gate), b.Reciprocal(n.input(gate)));
     } else if (is_extreme) {
       what = fmt::format("{} of u32", n.op().name);
       result = low_words_reduced(b, n);

@@ -9,6 +9,7 @@
 // nothing; an average that excludes its own pads or may count beyond them (ceil_mode); pads as wide as the
 // window of a pool; another user of the padded value.
 // Exact except for sums: zeros that were added no longer are.
+#include <algorithm>
 #include <cmath>
 
 #include "passes/onnx/fuse/fusion.h"

@@ -30,6 +30,9 @@ bool same_shape(const Value* a, const Value* b);
 // Whether v is nowhere negative, derived from a few nodes before it. NaN counts as neither.
 bool is_nonnegative(PassContext& context, const Value* v, int depth = 4);
 
+// Whether guard_fusions writes this sum of two as Sum, and not as Add.
+bool keeps_sum(const Node& sum);
+
 // The number that a ConstantOfShape repeats, as a scalar; null if it is not known.
 TensorPtr repeated_number(const Node& constant_of_shape);
 

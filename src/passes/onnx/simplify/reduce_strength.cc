@@ -83,8 +83,11 @@ Pass reduce_strength() {
        .match = Pow(x, splat(-1)),
        .when = is_real,
        .replace = Reciprocal(x)},
-      {.name = "sum_of_two", .match = Sum(x, c).since(8), .replace = Add(x, c)},  // which other rules know
-      {.name = "made_ones",  // a fusion needed them; by now no scale has been folded in
+      {.name = "sum_of_two",
+       .match = Sum(x, c).since(8),
+       .when = [](const Match& m) { return !keeps_sum(m.root()); },
+       .replace = Add(x, c)},  // which other rules know
+      {.name = "made_ones",    // a fusion needed them; by now no scale has been folded in
        .match = any_of(LayerNormalization(x, splat(1).as(c), rest), RMSNormalization(x, splat(1).as(c), rest)),
        .when = [](const Match& m) { return m[c]->constant()->is_splat() && m[c]->constant()->byte_size() > kLargeOnes; },
        .build =
