@@ -118,7 +118,7 @@ void give_output(Arguments& arguments, size_t first, const CommandRow& row) {
   const std::string command = "sardonyx " + row.name;
   const bool optimizes = option_named(row, "--verify") != nullptr;  // its input and its output have one format
   if (at.size() == 1) {
-    const std::string given = arguments[at.front()];
+    const std::string& given = arguments[at.front()];
     const std::filesystem::path in = given;
     const std::string better = given == "-"            ? "-"
                                : optimizes             ? in.stem().string() + "-small" + in.extension().string()

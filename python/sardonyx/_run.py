@@ -174,7 +174,9 @@ class PackageSession:
         self.of_largest = program._native.half_share()  # what `sardonyx verify` allows
 
     def run(self, feeds: dict[str, np.ndarray], expected: Any = None) -> list[np.ndarray]:
-        given = {p.name: feeds[p.name].astype(_PORT_TYPES[p.type.partition("[")[0]]) for p in self.inputs}
+        given: dict[str, np.ndarray] = {
+            p.name: feeds[p.name].astype(_PORT_TYPES[p.type.partition("[")[0]]) for p in self.inputs
+        }
         results = list(self._program.run(given).values())
         if len(results) != len(expected):
             return results

@@ -727,7 +727,7 @@ ValueCheck compare_rewrite(const Node& root, std::span<Value* const> made, std::
   // The rule may have looked beyond its pattern (at the node that makes an operand, say). Then one input of
   // the extracted graph depends on another, and random inputs give a wrong verdict. So follow the operands
   // further: to those of the new nodes if that suffices, else as far as types are known.
-  const ValueCheck further = compare_region(root, made, matched, fresh, numerics, Reach::kNewOperands);
+  ValueCheck further = compare_region(root, made, matched, fresh, numerics, Reach::kNewOperands);
   if (further.runs > 0 && !further.difference) return further;
   ValueCheck whole = compare_region(root, made, matched, fresh, numerics, Reach::kEverything);
   return whole.runs > 0 || whole.difference ? whole : check;

@@ -1,10 +1,11 @@
 //   q ── mul(c) ── matmul ── add ── softmax ── matmul ── y    =>    q ── scaled_dot_product_attention ── y
 //                    k ┘   mask ┘             v ┘                     k, v, mask ┘
 //
-// From iOS 18 on. The op's own scale is 1 / sqrt(E), E the size of q's last axis, and another c goes into q. ONNX's Attention has
-// other results for rows of a mask that hide all keys, so that masks that are computed come here as single ops. q, k and v have the
-// same leading axes, the mask does not widen the scores, and nothing else reads what is between. Constant masks stay, since
-// fuse_attention knows their rows. Not by coremltools, which gets the op from PyTorch as it is.
+// From iOS 18 on. The op's own scale is 1 / sqrt(E), E the size of q's last axis, and another c goes into q; it may stand
+// behind the product, too. ONNX's Attention has other results for rows of a mask that hide all keys, so attention with a
+// computed mask comes here as single ops. q, k and v have the same leading axes, the mask does not widen the scores, and
+// nothing else reads what is between. Constant masks stay, since fuse_attention knows their rows. Not by coremltools,
+// which gets the op from PyTorch as it is.
 #include <cmath>
 
 #include "passes/mil/params.h"
@@ -53,8 +54,13 @@ bool is_last_axis(Node& softmax, PassContext& context) {
 Pass fuse_masked_attention() {
   using namespace pattern;
   namespace m = pattern::mil;
-  static constexpr Var q{"q"}, k{"k"}, v{"v"}, mask{"mask"}, scores{"scores"}, sum{"sum"}, shares{"shares"};
-  const Pattern masked = sole(m::add(sole(m::matmul(q, k)).as(scores), mask)).as(sum);
+  static constexpr Var q{"q"}, k{"k"}, v{"v"}, mask{"mask"}, scores{"scores"}, sum{"sum"}, shares{"shares"}, factor{"factor"},
+      divisor{"divisor"};
+  const Pattern product = sole(m::matmul(q, k)).as(scores);
+  const Pattern masked =
+      sole(m::add(any_of(product, sole(m::mul(constant.as(factor), product)), sole(m::real_div(product, constant.as(divisor)))),
+                  mask))
+          .as(sum);
   return Rule{
       .numerics = Numerics::kRounds,
       .match = m::matmul(sole(m::softmax(masked)).as(shares), v),
@@ -76,13 +82,19 @@ Pass fuse_masked_attention() {
         const Dim size = query->type()->dim(query->type()->rank() - 1);
         if (!size.is_int()) return nullptr;
         double scale = std::sqrt(static_cast<double>(size.value()));
+        for (Var given : {factor, divisor}) {
+          if (found[given] == nullptr) continue;
+          const auto number = context.splat(found[given]);
+          if (!number || *number == 0 || found[given]->constant()->size() != 1) return nullptr;
+          scale *= given.name == factor.name ? *number : 1 / *number;
+        }
         Node* scaled = query->def();
         if (scaled != nullptr && scaled->is("mul") && query->has_one_use()) {
           const size_t at = context.splat(scaled->input(0)) ? 0 : 1;
-          const auto factor = context.splat(scaled->input(at));
+          const auto own = context.splat(scaled->input(at));
           Value* whole = scaled->input(1 - at);
-          if (factor && whole->type() == query->type()) {
-            scale *= *factor;
+          if (own && whole->type() == query->type()) {
+            scale *= *own;
             query = whole;
           }
         }
