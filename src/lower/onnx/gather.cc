@@ -5,6 +5,7 @@
 // break the promise (padded neighbour lists, ignored labels), and a runtime refuses such an index. Indices that
 // the program shows to be in bounds need neither.
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -28,6 +29,12 @@ Value* fill_value(Lowering& ctx, DType t, bool imaginary) {
       return is_float(t) ? ctx.b.scalar(t, static_cast<double>(*v)) : ctx.b.scalar_int(t, *v);
     if (const auto* v = given->get<bool>()) return is_float(t) ? ctx.b.scalar(t, *v) : ctx.b.scalar_int(t, *v);
     if (const auto* v = given->get<TensorPtr>(); v && (*v)->size() == 1) return ctx.cast(ctx.b.constant((*v)->reshaped({})), t);
+    // A number beyond i64: jnp.take fills u64 with its largest number.
+    if (const auto* v = given->get<OpaqueAttr>(); v && t == DType::kU64) {
+      uint64_t number = 0;
+      const char* end = v->text.data() + v->text.size();
+      if (std::from_chars(v->text.data(), end, number).ptr == end) return ctx.b.scalar_int(t, static_cast<int64_t>(number));
+    }
     ctx.unsupported("fill_value is not a number");
   }
   if (is_float(t)) return ctx.b.scalar(t, std::numeric_limits<double>::quiet_NaN());

@@ -58,6 +58,7 @@ for order in (0, 1):
 add("take clipped", lambda x, i: jnp.take(x, i, axis=1, mode="clip"), "f32[3,7]", Arg("i32[6]", values=(0, 6, 7, -1, -8, 100)), covers=G)
 add("take wrapped", lambda x, i: jnp.take(x, i, axis=1, mode="wrap"), "f32[3,7]", Arg("i32[6]", values=(0, 6, 7, -1, -8, 100)), covers=G)
 add("take of all", lambda x, i: jnp.take(x, i), "f32[3,7]", Arg("i32[5]", 0, 21), covers=G)
+add("take fills u64 with its largest number", lambda x, i: jnp.take(x, i, axis=0), "u64[7,3]", Arg("i32[6]", values=(0, 6, 7, -1, -8, 100)), covers=G, x64=True)
 add("x.at[].get outside", lambda x, i: x.at[i].get(mode="fill", fill_value=-1), "f32[7,3]", Arg("i32[4]", values=(0, 7, -1, -9)), covers=G)
 add("x[ints] clamps what is outside", lambda x, i: x.at[i].get(mode="clip"), "f32[7,3]", Arg("i32[4]", values=(0, 9, -3, -9)), covers=G)
 add("promise_in_bounds", lambda x, i: x.at[i].get(mode="promise_in_bounds"), "f32[7,3]", Arg("i32[4]", 0, 7), covers=G)
