@@ -236,8 +236,8 @@ void infer_changed(Node& n) {
   for (size_t i = 0; i < before.size(); ++i) {
     const Type* now = n.result(i)->type();
     if (before[i] == nullptr || now == nullptr || types.meet(before[i], now) != nullptr) continue;
-    throw Error(ErrorCode::kInvalidModel,
-                fmt::format("{}: result {} would be {}, it was {}", n.op().name, i, types.to_string(now), types.to_string(before[i])));
+    throw Error(ErrorCode::kInvalidModel, fmt::format("{}: result {} would be {}, it was {}", n.op().name, i,
+                                                      types.to_string(now), types.to_string(before[i])));
   }
 }
 

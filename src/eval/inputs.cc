@@ -154,9 +154,8 @@ void check_inputs(const Graph& graph, std::span<const EvalValue> inputs) {
                   {fmt::format("it is {}", expected)});
     }
     if (!fits(t, inputs[i], sizes)) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("{} '{}' is {}, expected {}", is_state ? "state" : "input", ports[i].name.view(),
-                              describe(inputs[i]), expected));
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("{} '{}' is {}, expected {}", is_state ? "state" : "input",
+                                                           ports[i].name.view(), describe(inputs[i]), expected));
     }
   }
 }
