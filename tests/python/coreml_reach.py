@@ -225,12 +225,24 @@ def _given(x: np.ndarray) -> np.ndarray:
     return x
 
 
+def _bounds(model: onnx.ModelProto, inputs) -> list[str]:
+    """What must be stated of named sizes beyond the 4096 that a range has without."""
+    sizes = {}
+    for port, x in zip(model.graph.input, inputs, strict=False):
+        for dim, size in zip(port.type.tensor_type.shape.dim, np.shape(x), strict=False):
+            if dim.dim_param and size > 4096:
+                sizes[dim.dim_param] = size
+    return [f"{name} <= {size}" for name, size in sizes.items()]
+
+
 def run(model: onnx.ModelProto, inputs, results, target: str, rtol: float, atol: float) -> Outcome:
     """Converts the model for `target` and compares its results on the evaluator with those wanted."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            program = coreml.from_onnx(model, minimum_deployment_target=target, compute_precision="fp32")
+            program = coreml.from_onnx(
+                model, minimum_deployment_target=target, compute_precision="fp32", sizes=_bounds(model, inputs)
+            )
         except sardonyx.Error as error:
             if "internal" in str(error):
                 return Outcome("wrong", str(error).splitlines()[0][:200])
