@@ -121,7 +121,9 @@ def test_shapes_as_optimize_takes_them(run, tmp_path):
     shapes = {i.name: [d.dim_param or d.dim_value for d in i.type.tensor_type.shape.dim] for i in inputs}
     assert shapes == {"x": ["B", 3], "w": [3, 5]}
     assert sardonyx.to_onnx(jnp.sin, ["x:max(B, 2),3"]).graph.input[0].name == "x"
-    for wrong in ("x:f32", "x:", "1,3", "x:1,3]"):
+    bare = sardonyx.to_onnx(jnp.sin, ["B,3"]).graph.input[0].type.tensor_type.shape.dim
+    assert [d.dim_param or d.dim_value for d in bare] == ["B", 3]
+    for wrong in ("x:f32", "x:", "x:1,3]"):
         with pytest.raises(sardonyx.Error, match="is not understood"):
             sardonyx.to_onnx(jnp.sin, [wrong])
 
