@@ -182,6 +182,8 @@ def _lowered(report, program, **options):
     """The native model of a program, lowered and optimized."""
     with _one_error(f"converting {report.model_name}"):
         model = native.convert(program, name=report.model_name, libraries=plugins._paths(), **options)
+    for text in model.not_converged:
+        warn(text)
     report.stages["lower"] = model.lower_seconds
     report.stages["optimize"] = model.optimize_seconds
     report.nodes = model.num_nodes()

@@ -820,3 +820,23 @@ def test_stacktrace_metadata_is_provenance_under_another_name():
     assert not keys(provenance=False) and not keys(stacktrace_metadata=False)
     with pytest.raises(sardonyx.Error, match="provenance"):
         keys(stacktrace_metadata="some")
+
+
+def test_rules_that_do_not_converge_are_told(monkeypatch):
+    """The model is right as it is, and somebody should report the rules."""
+    from sardonyx import _convert
+
+    class Stopped:
+        not_converged = ["rules did not converge and were switched off: fuse_this, undo_this"]
+
+        def __init__(self, model):
+            self._model = model
+
+        def __getattr__(self, name):
+            return getattr(self._model, name)
+
+    convert = _convert.native.convert
+    monkeypatch.setattr(_convert.native, "convert", lambda *args, **kwargs: Stopped(convert(*args, **kwargs)))
+    with pytest.warns(UserWarning, match="switched off: fuse_this, undo_this"):
+        model = sardonyx.to_onnx(jnp.tanh, [("B", 3)])
+    assert [n.op_type for n in model.graph.node] == ["Tanh"]

@@ -284,6 +284,7 @@ void bind_converted(nb::module_& m) {
           "Of the tensor whose external data has that offset.");
   nb::class_<Converted>(m, "Converted", "An ONNX model that was made and not yet written.")
       .def_prop_ro("lower_seconds", [](const Converted& c) { return c.report.lower_seconds; })
+      .def_prop_ro("not_converged", [](const Converted& c) { return c.report.passes.not_converged; })
       .def_prop_ro("optimize_seconds", [](const Converted& c) { return c.report.optimize_seconds; })
       .def("num_nodes", [](const Converted& c) { return c.model->num_nodes(); })
       .def("op_counts", [](const Converted& c) { return op_counts(*c.model); })
