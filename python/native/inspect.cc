@@ -30,7 +30,7 @@ namespace nb = nanobind;
 namespace sardonyx::python {
 namespace {
 
-// A model of a file, of bytes that `data` keeps as long as this lives, or of a Core ML program, which is copied.
+// A model read from a file or from bytes, which `data` keeps alive, or a copy of a Core ML program.
 struct Source {
   nb::object data;
   std::unique_ptr<Model> model;

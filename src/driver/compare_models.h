@@ -32,7 +32,7 @@ struct ModelComparison {
 ModelComparison compare_models(Model& before, Model& after, Numerics numerics, std::string_view target = {},
                                const std::optional<Tolerance>& tolerance = std::nullopt);
 
-// By how much of the largest element results of half precision may be off. Rounding alone moves those of deep networks by less.
+// How far results in half precision may be off, as a share of the largest element. Rounding in deep networks stays below it.
 inline constexpr double kHalfShare = 0.02;
 
 // Whether a result of a node, other than a constant, is in half precision.

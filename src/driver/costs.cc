@@ -259,7 +259,7 @@ int64_t LeastSizes::of(std::string_view name) const {
   return at != raised_.end() ? at->second : std::max<int64_t>(1, m_.dims().symbol_range(name).min.value_or(1));
 }
 
-// Raises the names in d until it is at least 1; not if that does not help.
+// Raises the named sizes in d until d is at least 1. Leaves them alone if no value does that.
 void LeastSizes::fit(Dims& dims, Dim d) {
   constexpr int kMost = 64;
   const auto before = raised_;

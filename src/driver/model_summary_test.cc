@@ -47,7 +47,7 @@ TEST(ModelSummary, NumbersAtSizesThatHaveResults) {
       "return p }");
   EXPECT_EQ(s.at, "H=4, N=1, W=6");
   EXPECT_EQ(s.peak_bytes, (3 * 4 * 6 + 7 * 2 * 2) * 4u);
-  // No size gives a slice that is beyond all ends a result.
+  // A slice that ends before it starts is empty at every size.
   const auto none = summary("opset 23 graph(x: f32[N]) { y = Slice(x, i64[1]{5}, i64[1]{3})  return y }");
   EXPECT_EQ(none.at, "N=1");
 }

@@ -226,7 +226,7 @@ def _given(x: np.ndarray) -> np.ndarray:
 
 
 def _bounds(model: onnx.ModelProto, inputs) -> list[str]:
-    """What must be stated of named sizes beyond the 4096 that a range has without."""
+    """Upper bounds of named sizes beyond 4096, where a range without one ends."""
     sizes = {}
     for port, x in zip(model.graph.input, inputs, strict=False):
         for dim, size in zip(port.type.tensor_type.shape.dim, np.shape(x), strict=False):

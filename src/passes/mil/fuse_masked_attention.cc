@@ -4,8 +4,8 @@
 // From iOS 18 on. The op's own scale is 1 / sqrt(E), E the size of q's last axis, and another c goes into q; it may stand
 // behind the product, too. ONNX's Attention has other results for rows of a mask that hide all keys, so attention with a
 // computed mask comes here as single ops. q, k and v have the same leading axes, the mask does not widen the scores, and
-// nothing else reads what is between. Constant masks stay, since fuse_attention knows their rows. Not by coremltools,
-// which gets the op from PyTorch as it is.
+// nothing else reads what is between. Constant masks stay, since fuse_attention knows their rows.
+// coremltools has no such pass: it gets the op from PyTorch.
 #include <cmath>
 
 #include "passes/mil/params.h"

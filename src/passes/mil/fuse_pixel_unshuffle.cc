@@ -1,7 +1,7 @@
 //   x ── reshape [N,C,H,b,W,b] ── transpose<0,1,3,5,2,4> ── reshape [N,C*b*b,H,W]    =>    x ── pixel_unshuffle<b>
 //
 // PyTorch's pixel_unshuffle, for which ONNX has no operator. From iOS 16 on. The inner reshape and the transpose must have no other
-// user; sizes must be known to match. Not by coremltools, which gets the op from PyTorch as it is.
+// user; sizes must be known to match. coremltools has no such pass: it gets the op from PyTorch.
 #include "passes/mil/params.h"
 
 namespace sardonyx::mil {

@@ -2,7 +2,7 @@
 //   1 / sqrt(x)     =>    rsqrt(x)
 //
 // Of floats. The inner op must have no other user. divide_to_multiply, which comes later, would round x * (1 / y) to the other side of
-// an integer. Not by coremltools, which gets both ops from PyTorch as they are.
+// an integer. coremltools has no such pass: it gets both ops from PyTorch.
 #include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {

@@ -1,7 +1,7 @@
 //   x ── sigmoid ── mul(x) ── y    =>    x ── silu ── y
 //
-// ONNX has had no operator for it before opset 24, and JAX none. The sigmoid must have no other user. Not by coremltools, which gets
-// silu from PyTorch and TensorFlow as it is.
+// ONNX has had no operator for it before opset 24, and JAX none. The sigmoid must have no other user.
+// coremltools has no such pass: it gets silu from PyTorch and TensorFlow.
 #include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {

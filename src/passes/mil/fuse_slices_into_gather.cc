@@ -1,7 +1,7 @@
 //   concat(slice [k, n) of x, slice [0, k) of x)    =>    gather(x, k, ..., n - 1, 0, ..., k - 1)
 //
-// A roll, for which ONNX has no operator, along the axis of the concat. The slices must have no other user. Not by coremltools, which
-// writes a gather for PyTorch's roll, too.
+// A roll, for which ONNX has no operator, along the axis of the concat. The slices must have no other user.
+// coremltools has no such pass: it writes a gather for PyTorch's roll.
 #include "passes/mil/slices.h"
 
 namespace sardonyx::mil {

@@ -65,7 +65,7 @@ class HalfRanges {
 
   Extent bounds(const Value& v) const;
   int64_t most_read() const { return most_read_; }
-  // Whether a constant beyond 65504 may have masked elements of v.
+  // Whether some elements of v may come from a mask, a constant beyond 65504.
   bool is_masked(const Value& v) const { return masked_.contains(&v); }
   const std::map<const Value*, Extent>& seen() const { return seen_; }
 
