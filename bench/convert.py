@@ -37,9 +37,9 @@ def export(tool: str, model, fn, path: Path) -> tuple[float, dict[str, float]]:
         import sardonyx
 
         start = time.perf_counter()
-        sardonyx.to_onnx(fn, list(model.inputs), **keywords)
+        _, report = sardonyx.to_onnx(fn, list(model.inputs), **keywords, return_report=True)
         total = time.perf_counter() - start
-        return total, dict(sardonyx.report.last().stages)
+        return total, dict(report.stages)
     import jax2onnx
 
     start = time.perf_counter()

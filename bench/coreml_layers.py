@@ -310,8 +310,8 @@ def theirs(module, inputs, kinds, target: str, precision: str, out: Path) -> dic
 def compared(wanted: list[str]) -> dict[str, dict]:
     """By layer, by "target precision": the ops of both, or why there are none."""
     import numpy as np
+    import sardonyx
     import torch
-    from sardonyx import coreml
 
     figures: dict[str, dict] = {}
     with tempfile.TemporaryDirectory() as top:
@@ -332,7 +332,9 @@ def compared(wanted: list[str]) -> dict[str, dict]:
                 for precision in ("fp16", "fp32"):
                     found = figure[f"{target} {precision}"] = {}
                     try:
-                        coreml.from_onnx(onnx, out, minimum_deployment_target=target, compute_precision=precision)
+                        sardonyx.to_coreml(
+                            onnx, output_path=out, minimum_deployment_target=target, compute_precision=precision
+                        )
                         found["ours"] = counts(out)
                         arrays = [x.numpy().astype(kind) for x, kind in zip(inputs, kinds, strict=True)]
                         if precision == "fp32":

@@ -43,8 +43,7 @@ def worker(equations: int, folder: str) -> dict:
     sardonyx.to_onnx(
         lambda x: layer(x, 0), [(7, 7)], return_mode="file", output_path=str(path)
     )  # warms up imports and caches
-    sardonyx.to_onnx(program, [(7, 7)], return_mode="file", output_path=str(path))
-    report = sardonyx.report.last()
+    _, report = sardonyx.to_onnx(program, [(7, 7)], return_mode="file", output_path=str(path), return_report=True)
     return {"equations": report.equations, "nodes": report.nodes, "stages": dict(report.stages)}
 
 

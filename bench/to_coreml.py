@@ -84,15 +84,15 @@ def difference(package: Path, x, wanted) -> float:
 def ours(name: str, folder: Path) -> dict:
     """Converts folder/model.onnx, after another model, so that the library is loaded."""
     import numpy as np
-    from sardonyx import coreml
+    import sardonyx
 
     onnx, x, wanted = folder / "model.onnx", np.load(folder / "x.npy"), np.load(folder / "y.npy")
     small = folder / "small.onnx"
-    coreml.from_onnx(small, folder / "small.mlpackage")
+    sardonyx.to_coreml(small, output_path=folder / "small.mlpackage")
     out = folder / "ours.mlpackage"
-    seconds, memory = timed(lambda: coreml.from_onnx(onnx, out))
+    seconds, memory = timed(lambda: sardonyx.to_coreml(onnx, output_path=out))
     exact = folder / "ours32.mlpackage"
-    coreml.from_onnx(onnx, exact, compute_precision="fp32")
+    sardonyx.to_coreml(onnx, output_path=exact, compute_precision="fp32")
     x = x.astype(np.int32) if x.dtype.kind == "i" else x
     return {
         "seconds": seconds,
@@ -157,8 +157,8 @@ def long_model(nodes: int, folder: Path) -> dict:
     """A chain of additions, products and activations."""
     import numpy as np
     import onnx
+    import sardonyx
     from onnx import TensorProto, helper, numpy_helper
-    from sardonyx import coreml
 
     rng = np.random.default_rng(7)
     weights = [numpy_helper.from_array(rng.normal(size=7).astype(np.float32), f"w{i}") for i in range(101)]
@@ -173,7 +173,7 @@ def long_model(nodes: int, folder: Path) -> dict:
     path = folder / "long.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     del made, graph
-    seconds, memory = timed(lambda: coreml.from_onnx(path, folder / "long.mlpackage"))
+    seconds, memory = timed(lambda: sardonyx.to_coreml(path, output_path=folder / "long.mlpackage"))
     return {"seconds": seconds, "memory": memory, "ops": ops_of(folder / "long.mlpackage")}
 
 
@@ -181,8 +181,8 @@ def large_weights(count: int, folder: Path) -> dict:
     """Products with `count` matrices of 64 MiB in a file beside the model; copying that file for comparison. The least of five
     turns each: the first also take the time to find memory for the files."""
     import numpy as np
+    import sardonyx
     from onnx import TensorProto, helper
-    from sardonyx import coreml
 
     side = 4096
     rng = np.random.default_rng(7)
@@ -206,8 +206,8 @@ def large_weights(count: int, folder: Path) -> dict:
     found = {"bytes": (folder / "w.bin").stat().st_size}
     how = {
         "copied": lambda: shutil.copyfile(folder / "w.bin", copy),
-        "fp32": lambda: coreml.from_onnx(path, out, compute_precision="fp32"),
-        "fp16": lambda: coreml.from_onnx(path, out),
+        "fp32": lambda: sardonyx.to_coreml(path, output_path=out, compute_precision="fp32"),
+        "fp16": lambda: sardonyx.to_coreml(path, output_path=out),
     }
     for _ in range(5):
         for name, work in how.items():

@@ -126,11 +126,17 @@ def ours(model: DemoModel, fn: Callable, path: Path, row: Row) -> None:
     import sardonyx
 
     start = time.perf_counter()
-    sardonyx.to_onnx(
-        fn, list(model.inputs), model_name=model.name, opset=OPSET, return_mode="file", output_path=str(path)
+    _, report = sardonyx.to_onnx(
+        fn,
+        list(model.inputs),
+        model_name=model.name,
+        opset=OPSET,
+        return_mode="file",
+        output_path=str(path),
+        return_report=True,
     )
     row.total = time.perf_counter() - start
-    row.stages = dict(sardonyx.report.last().stages)
+    row.stages = dict(report.stages)
     row.trace = row.stages.pop("trace", None)
 
 

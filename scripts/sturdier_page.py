@@ -30,7 +30,7 @@ so that each of these releases is right at each of its levels; exports from JAX 
 
 Some become right because the nodes that break are not needed (an Identity, a Relu before a Clip), or because they
 become one operator (LayerNormalization). For the others, the pass `guard_fusions` chooses a spelling that no release
-breaks. `check=True` and `allclose` run your onnxruntime as it is, and tell whether a difference comes from its
+breaks. `check=True` and `compare` run your onnxruntime as it is, and tell whether a difference comes from its
 optimizer ([verification.md](verification.md)).
 
 Run {date} by `scripts/sturdier_page.py`; `pytest tests/python/test_sturdier.py` runs the rows in the installed release.

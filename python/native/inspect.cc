@@ -18,6 +18,7 @@
 #include "driver/node_origin.h"
 #include "driver/node_search.h"
 #include "native/coreml/program.h"
+#include "native/ir/edit.h"
 #include "native/unlocked.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
@@ -30,7 +31,7 @@ namespace nb = nanobind;
 namespace sardonyx::python {
 namespace {
 
-// A model read from a file or from bytes, which `data` keeps alive, or a copy of a Core ML program.
+// A model read from a file or from bytes, which `data` keeps alive, or a copy of an ir.Model or a Core ML program.
 struct Source {
   nb::object data;
   std::unique_ptr<Model> model;
@@ -40,6 +41,12 @@ struct Source {
       const Model& program = *nb::cast<const CoremlProgram&>(of).model;
       const Unlocked others_may_run;
       model = clone_model(program);
+      return;
+    }
+    if (nb::isinstance<PyModel>(of)) {
+      const auto& handle = nb::cast<const PyModel&>(of);
+      check_complete(*handle.store);
+      model = clone_model(*handle.ptr);
       return;
     }
     if (!nb::isinstance<nb::bytes>(of)) {

@@ -11,6 +11,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "driver/pipeline_text.h"
+#include "io/apart.h"
+#include "native/ir/edit.h"
 #include "native/optimize.h"
 #include "native/unlocked.h"
 #include "sardonyx/infer.h"
@@ -161,6 +163,36 @@ nb::tuple optimize_bytes(const nb::bytes& bytes, const std::string& folder, cons
   return nb::make_tuple(nb::bytes(out.data(), out.size()), dict_of(report));
 }
 
+// The size of the model's file; 0 where one message cannot hold it.
+uint64_t message_bytes(const Model& m) {
+  try {
+    return serialize_apart(m, /*threshold=*/64 << 10).bytes;
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::kLimit) throw;
+    return 0;
+  }
+}
+
+// Optimizes a copy of a sardonyx.ir.Model. The copy shares the weights.
+nb::tuple optimize_model_handle(PyModel& of, const nb::dict& options) {
+  check_complete(*of.store);
+  const OptimizeOptions o = options_of(options);
+  OptimizeReport report;
+  std::shared_ptr<Model> model = clone_model(*of.ptr);
+  std::shared_ptr<Model> before = clone_model(*of.ptr);  // Python may change `of` while the lock is released
+  {
+    const Unlocked others_may_run;
+    verify(*model);
+    report = optimize_model(*model, o);
+    if (is_only_larger(report, o, 0, 1) && is_only_larger(report, o, message_bytes(*before), message_bytes(*model))) {
+      model = before;
+      keep_as_it_was(report);
+    }
+  }
+  nb::module_::import_("sardonyx.ir");
+  return nb::make_tuple(wrap_model(Store::of(std::move(model))), dict_of(report));
+}
+
 nb::dict dict_of(const PassInfo& p) {
   nb::dict d;
   d["name"] = std::string(p.name);
@@ -183,6 +215,8 @@ nb::dict report_dict(const OptimizeReport& r) { return dict_of(r); }
 void bind_optimize(nb::module_& m) {
   m.def("optimize_path", &optimize_path, nb::arg("input"), nb::arg("output"), nb::arg("options"));
   m.def("optimize_bytes", &optimize_bytes, nb::arg("model"), nb::arg("folder"), nb::arg("options"));
+  m.def("optimize_model", &optimize_model_handle, nb::arg("model"), nb::arg("options"),
+        "Optimizes a copy of an ir.Model: the result, and a report.");
   m.def("list_passes", [] {
     nb::list all;
     for (const PassInfo& p : list_passes()) all.append(dict_of(p));

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "lower/mil/lower_to_mil.h"
+#include "native/ir/edit.h"
 #include "native/unlocked.h"
 #include "sardonyx/io.h"
 #include "view/model_page.h"
@@ -84,7 +85,15 @@ ToCoremlReport written_as_coreml(const Model* jax, Model& onnx, const std::strin
 
 namespace {
 
-// Functions are pairs of a name and a path, an ONNX file's bytes, or a Converted.
+// A copy of an ir.Model, which a conversion may change.
+std::unique_ptr<Model> copied(const PyModel& of) {
+  check_complete(*of.store);
+  auto copy = clone_model(*of.ptr);
+  verify(*copy);
+  return copy;
+}
+
+// Functions are pairs of a name and a path, an ONNX file's bytes, an ir.Model, or a Converted.
 nb::list convert_functions(const std::vector<std::pair<std::string, nb::object>>& functions, const std::string& out,
                            const nb::dict& options) {
   const ToCoremlOptions o = to_coreml_options(options);
@@ -98,6 +107,8 @@ nb::list convert_functions(const std::vector<std::pair<std::string, nb::object>>
     }
     if (nb::isinstance<nb::str>(source)) {
       read.push_back(read_for_coreml(nb::cast<std::string>(source)));
+    } else if (nb::isinstance<PyModel>(source)) {
+      read.push_back(copied(nb::cast<const PyModel&>(source)));
     } else {
       // The caller's bytes outlive this call, and the models do not.
       const auto bytes = nb::cast<nb::bytes>(source);
@@ -147,6 +158,17 @@ void bind_to_coreml(nb::module_& m) {
           }
           return report_dict(report);
         });
+  m.def("convert_onnx_model", [](const PyModel& model, const std::string& out, const nb::dict& options) {
+    const ToCoremlOptions o = to_coreml_options(options);
+    const auto trace = nb::cast<std::string>(options["trace"]);
+    const auto onnx = copied(model);
+    ToCoremlReport report;
+    {
+      const Unlocked others_may_run;
+      report = written_as_coreml(nullptr, *onnx, out, trace, o);
+    }
+    return report_dict(report);
+  });
   m.def("convert_functions", &convert_functions);
   m.def("specification_version", &coreml_version_of, "That of a deployment target: 9 is iOS 18.");
   m.def("mil_lowerings", &mil_lowerings, "The ONNX operators that can be converted to Core ML.");

@@ -13,31 +13,30 @@ from sardonyx._sardonyx import prepare as _prepare
 from sardonyx._sardonyx import version as _version
 
 if TYPE_CHECKING:  # what _LAZY imports when it is first used
-    from sardonyx import coreml, ir, plugins, report, testing
-    from sardonyx._check import allclose
+    from sardonyx import compat, coreml, ir, plugins, report, testing
     from sardonyx._convert import save_program, to_onnx
-    from sardonyx._drop_in import simplify, slim
+    from sardonyx._doors import compare, convert
     from sardonyx._evaluate import evaluate
     from sardonyx._explain import explain
     from sardonyx._functions import onnx_function
-    from sardonyx._inspect import check, diff, info, show, verify
+    from sardonyx._inspect import check, diff, info, show
     from sardonyx._optimize import optimize
     from sardonyx._profile import profile
     from sardonyx._to_coreml import to_coreml
-    from sardonyx.plugins import load as load_plugin
     from sardonyx.plugins import lowering
 
 __all__ = [
     "Error",
-    "allclose",
     "check",
+    "compare",
+    "compat",
+    "convert",
     "coreml",
     "diff",
     "evaluate",
     "explain",
     "info",
     "ir",
-    "load_plugin",
     "lowering",
     "onnx_function",
     "optimize",
@@ -46,12 +45,9 @@ __all__ = [
     "report",
     "save_program",
     "show",
-    "simplify",
-    "slim",
     "testing",
     "to_coreml",
     "to_onnx",
-    "verify",
 ]
 __version__ = _version()
 
@@ -61,30 +57,41 @@ _LAZY = {
     "save_program": ("sardonyx._convert", "save_program"),
     "onnx_function": ("sardonyx._functions", "onnx_function"),
     "optimize": ("sardonyx._optimize", "optimize"),
-    "allclose": ("sardonyx._check", "allclose"),
+    "compare": ("sardonyx._doors", "compare"),
+    "convert": ("sardonyx._doors", "convert"),
     "check": ("sardonyx._inspect", "check"),
     "diff": ("sardonyx._inspect", "diff"),
     "info": ("sardonyx._inspect", "info"),
     "profile": ("sardonyx._profile", "profile"),
     "show": ("sardonyx._inspect", "show"),
-    "verify": ("sardonyx._inspect", "verify"),
     "evaluate": ("sardonyx._evaluate", "evaluate"),
     "explain": ("sardonyx._explain", "explain"),
+    "compat": ("sardonyx.compat", None),
     "coreml": ("sardonyx.coreml", None),
     "ir": ("sardonyx.ir", None),
-    "load_plugin": ("sardonyx.plugins", "load"),
     "lowering": ("sardonyx.plugins", "lowering"),
     "plugins": ("sardonyx.plugins", None),
     "report": ("sardonyx.report", None),
-    "simplify": ("sardonyx._drop_in", "simplify"),
-    "slim": ("sardonyx._drop_in", "slim"),
     "testing": ("sardonyx.testing", None),
+}
+
+
+# Names that other tools have, or that Sardonyx had: how to spell them.
+_ELSEWHERE = {
+    "allclose": "sardonyx.compare, which returns a result that is true or false",
+    "verify": "sardonyx.compare",
+    "from_onnx": "sardonyx.to_coreml",
+    "lint": "sardonyx.plugins.lint",
+    "load_plugin": "sardonyx.plugins.load",
+    "simplify": "sardonyx.compat.onnxsim.simplify; sardonyx.optimize is its native form",
+    "slim": "sardonyx.compat.onnxslim.slim; sardonyx.optimize is its native form",
 }
 
 
 def __getattr__(name):
     if name not in _LAZY:
-        raise AttributeError(f"module 'sardonyx' has no attribute '{name}'")
+        where = f"; use {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        raise AttributeError(f"module 'sardonyx' has no attribute '{name}'{where}")
     import importlib
 
     module, attribute = _LAZY[name]

@@ -398,6 +398,8 @@ def _export(options) -> int:
     import sardonyx
 
     _require_jax()
+    from sardonyx.compat.jax2onnx import to_onnx  # it has export_mode
+
     is_package = options.output.endswith((".mlpackage", ".mlmodel"))
     if not is_package:
         _sardonyx.require_output_name(options.output)  # before the work
@@ -409,13 +411,13 @@ def _export(options) -> int:
             )
 
     for library in options.plugin + options.more_plugins:
-        sardonyx.load_plugin(library)
+        sardonyx.plugins.load(library)
     fn = find_function(options.function, bool(options.input))
     name = options.name or options.function.partition(":")[2].removesuffix("()").split(".")[-1]
     try:
         if is_package:
             return _export_package(options, fn, name)
-        sardonyx.to_onnx(
+        _, report = to_onnx(
             fn,
             _inputs_of(options.input),
             model_name=name,
@@ -435,10 +437,10 @@ def _export(options) -> int:
             strict=options.strict,
             provenance=options.provenance,
             trace=options.trace,
+            return_report=True,
         )
     except Error as e:
         raise _with_advice(e, options.function, fn) from e.__cause__
-    report = sardonyx.report.last()
     agreement = _agreement(options, fn) if options.check else None
     if options.json:
         _print_json(
@@ -464,7 +466,7 @@ def _agreement(options, fn) -> str:
     """By how much the model that was written agrees with JAX. An Error where it does not, which for ONNX `check=` raises."""
     import sardonyx
 
-    same, text = sardonyx.allclose(
+    same, text = sardonyx.compare(
         fn,
         options.output,
         _inputs_of(options.input),
@@ -482,7 +484,7 @@ def _explain(options) -> int:
 
     _require_jax()
     for library in options.plugin + options.more_plugins:
-        sardonyx.load_plugin(library)
+        sardonyx.plugins.load(library)
     fn = find_function(options.function, bool(options.input))
     try:
         found = sardonyx.explain(

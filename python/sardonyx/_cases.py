@@ -201,8 +201,8 @@ def _run(case: Mapping[str, Any], double: bool, dynamic: bool) -> None:
     import jax
     import jax.numpy as jnp
 
-    import sardonyx
     from sardonyx import _trace
+    from sardonyx.compat.jax2onnx import allclose, to_onnx
 
     with _trace.x64(double):
         fn = case["callable"]
@@ -221,14 +221,14 @@ def _run(case: Mapping[str, Any], double: bool, dynamic: bool) -> None:
                 inputs = [jax.ShapeDtypeStruct(s, t) for s, t in zip(shapes, dtypes, strict=True)]
     options = {k: case[k] for k in _OF_EXPORT if k in case}
     own = "rtol" in case or "atol" in case
-    model = sardonyx.to_onnx(
+    model = to_onnx(
         fn, inputs, enable_double_precision=double, check=not own, strict=True, model_name=case["testcase"], **options
     )
     if own:
         passed_on = {
             k: case[k] for k in ("rtol", "atol", "input_params", "inputs_as_nchw", "outputs_as_nchw") if k in case
         }
-        same, text = sardonyx.allclose(fn, model, inputs, enable_double_precision=double, **passed_on)
+        same, text = allclose(fn, model, inputs, enable_double_precision=double, **passed_on)
         if not same:
             raise Error(text)
     check = case.get("post_check_onnx_graph")

@@ -1,6 +1,7 @@
 """Comparing an exported model with JAX."""
 
 import contextlib
+import dataclasses
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +20,12 @@ from sardonyx import (
     _trace,
     plugins,
 )
+from sardonyx._comparison import Comparison
 from sardonyx._error import Error
-from sardonyx._require import known_keywords
 from sardonyx._run import DISABLED, Session, package_session, release
 
 
-@known_keywords
-def allclose(
+def compare_with_jax(
     fn: Callable[..., Any],
     model: Any,
     inputs: Sequence[Any],
@@ -36,21 +36,8 @@ def allclose(
     enable_double_precision: bool = False,
     inputs_as_nchw: Sequence[int] | None = None,
     outputs_as_nchw: Sequence[int] | None = None,
-) -> tuple[bool, str]:
-    """Whether `fn` in JAX and `model` in onnxruntime agree: (agreement, first difference). onnxruntime runs as it
-    does for users; if its own optimizations are to blame for the difference, the text says so. Programs of Core ML
-    run on the evaluator.
-
-    Args:
-        fn: What was exported.
-        model: A path, an `onnx.ModelProto`, bytes, a `sardonyx.ir.Model`, or a `coreml.Program`.
-        inputs: One entry per argument of `fn`, as for `to_onnx`. Shapes are filled with random numbers from a
-            fixed seed, with 2 for a name; arrays are used as they are.
-        input_params: The values of keyword arguments.
-        rtol, atol: As in `numpy.allclose`, for floats: 1e-3 and 1e-5. Programs in half precision may differ by a fiftieth of
-            the largest element of each result instead. Integers and booleans must be equal.
-        enable_double_precision, inputs_as_nchw, outputs_as_nchw: As given to `to_onnx`.
-    """
+) -> Comparison:
+    """`sardonyx.compare` of a function and a model."""
     import jax
 
     session = package_session(model) or Session(model)
@@ -69,7 +56,7 @@ def allclose(
         except Error:
             raise
         except Exception as e:
-            return False, f"JAX cannot evaluate the function: {_trace.failure(fn, spec, e)}"
+            return Comparison(False, f"JAX cannot evaluate the function: {_trace.failure(fn, spec, e)}", evaluations=0)
 
     def compared(found):
         return _compare.compare_results(
@@ -82,10 +69,33 @@ def allclose(
             of_largest,
         )
 
-    same, text = compared(session.run(feeds, expected))
-    if not same and (fault := session.blamed(feeds, compared)):
-        text += f"; {fault}"
-    return same, text
+    found = compared(session.run(feeds, expected))
+    given = {name: f"{x.dtype}[{','.join(map(str, x.shape))}]" for name, x in feeds.items()}
+    return dataclasses.replace(found, inputs=given, fault="" if found else session.blamed(feeds, compared))
+
+
+def compare_functions(
+    a: Callable[..., Any],
+    b: Callable[..., Any],
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    *,
+    enable_double_precision: bool = False,
+) -> Comparison:
+    """`sardonyx.compare` of two functions, both in JAX."""
+    import jax
+
+    params = dict(input_params or {})
+    results = []
+    with _trace.x64(enable_double_precision), jax.default_matmul_precision("float32"):
+        for fn in (a, b):
+            spec = _inputs.normalize(fn, inputs, params, enable_double_precision, lambda text: None)
+            args = _compare.draw_values(inputs, spec, {}, enable_double_precision)
+            results.append(jax.device_get([_compare.as_array(x) for x in _computed(fn, spec, args, params)]))
+    rtol, atol = 1e-3 if rtol is None else rtol, 1e-5 if atol is None else atol
+    return _compare.compare_results(*results, [""] * len(results[0]), rtol, atol, None)
 
 
 def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, export) -> None:
@@ -111,7 +121,7 @@ def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, expor
             except Exception as e:
                 raise Error(
                     f"check: JAX cannot evaluate {_source.callable_name(fn)}{where}: {_source.first_line(e)}",
-                    notes=["help: compare at sizes of your own with sardonyx.allclose"],
+                    notes=["help: compare at sizes of your own with sardonyx.compare"],
                 ) from None
         found = session.run(feeds)
         names = [o.name for o in session.outputs]
@@ -242,9 +252,9 @@ class _Second:
 
         def compare(expected, model, leaves):
             for i, (want, got) in enumerate(zip(_diverge.arrays(expected), results(model), strict=True)):
-                same, text = _compare.compare_results([want], [got], [""], None, None, None)
-                if not same:
-                    return i, re.sub(r"^result 0 \(''\) ", "", text)
+                found = _compare.compare_results([want], [got], [""], None, None, None)
+                if not found:
+                    return i, re.sub(r"^result 0 \(''\) ", "", found.text)
             return None
 
         try:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from sardonyx import _inputs, _state
+from sardonyx._comparison import Comparison
 from sardonyx._error import Error
 from sardonyx._run import numpy_type
 
@@ -19,7 +20,7 @@ def two_rounds(spec):
     if not allowed:
         raise Error(
             f"check: no sizes were found that satisfy {', '.join(spec.constraints)}",
-            notes=["help: compare at sizes of your own with sardonyx.allclose"],
+            notes=["help: compare at sizes of your own with sardonyx.compare"],
         )
     # At other sizes the program takes another side of a branch than the model.
     same_side = [sizes for sizes in allowed if not any(b.holds(sizes) for b in spec.branches)]
@@ -115,14 +116,14 @@ def tolerances(dtype) -> tuple[float, float]:
     return (1e-9, 1e-9) if np.dtype(dtype) in (np.float64, np.complex128) else (1e-3, 1e-5)
 
 
-def compare_results(expected, found, names, rtol, atol, nchw, of_largest=0.0) -> tuple[bool, str]:
+def compare_results(expected, found, names, rtol, atol, nchw, of_largest=0.0) -> Comparison:
     """If `rtol` is None, each result's dtype sets the tolerances. `of_largest`: a share of the largest element that is
     allowed as well."""
     import jax
 
     if len(expected) != len(found):
-        return False, f"{len(found)} results, JAX has {len(expected)}"
-    worst = 0.0
+        return Comparison(False, f"{len(found)} results, JAX has {len(expected)}")
+    worst, worst_at = 0.0, ""
     for i, (want, got, name) in enumerate(zip(expected, found, names, strict=True)):
         if hasattr(want, "dtype") and jax.dtypes.issubdtype(want.dtype, jax.dtypes.prng_key):
             want = jax.random.key_data(want)
@@ -132,24 +133,34 @@ def compare_results(expected, found, names, rtol, atol, nchw, of_largest=0.0) ->
         if want.dtype.kind == "c" and got.shape == (*want.shape, 2):
             got = (got[..., 0] + 1j * got[..., 1]).astype(want.dtype)
         if want.shape != got.shape:
-            return False, f"result {i} ('{name}') has shape {got.shape}, JAX has {want.shape}"
+            return Comparison(False, f"result {i} ('{name}') has shape {got.shape}, JAX has {want.shape}")
         if want.dtype != got.dtype:
-            return False, f"result {i} ('{name}') is {got.dtype}, JAX has {want.dtype}"
+            return Comparison(False, f"result {i} ('{name}') is {got.dtype}, JAX has {want.dtype}")
         if jax.numpy.issubdtype(want.dtype, np.inexact):
             wide = np.complex128 if want.dtype.kind == "c" else np.float64
             a, b = got.astype(wide), want.astype(wide)
             r, t = tolerances(want.dtype) if rtol is None else (rtol, atol)
             if of_largest and (finite := np.abs(b[np.isfinite(b)])).size:
                 t = max(t, of_largest * float(finite.max()))
-            if not np.allclose(b, a, rtol=r, atol=t, equal_nan=True):
-                with np.errstate(invalid="ignore"):
-                    off = np.nanmax(np.abs(a - b)) if a.size else 0.0
-                return False, f"result {i} ('{name}') differs by up to {off:.6g} (rtol={r:g}, atol={t:g})"
             with np.errstate(invalid="ignore"):
                 difference = np.abs(a - b)
-            if a.size and np.isfinite(difference).any():
-                worst = max(worst, float(np.nanmax(difference[np.isfinite(difference)])))
+            if not np.allclose(b, a, rtol=r, atol=t, equal_nan=True):
+                off = np.nanmax(difference) if a.size else 0.0
+                text = f"result {i} ('{name}') differs by up to {off:.6g} (rtol={r:g}, atol={t:g})"
+                return Comparison(False, text, float(off), _element(name, difference))
+            finite = np.where(np.isfinite(difference), difference, 0.0)
+            if a.size and finite.max() > worst:
+                worst, worst_at = float(finite.max()), _element(name, finite)
         elif not np.array_equal(want, got):
-            return False, f"result {i} ('{name}') differs in {int((want != got).sum())} of {want.size} elements"
+            text = f"result {i} ('{name}') differs in {int((want != got).sum())} of {want.size} elements"
+            return Comparison(False, text)
     agree = f"all {len(found)} results agree" if len(found) != 1 else "the result agrees"
-    return True, f"{agree}; the largest difference is {worst:.3g}"
+    return Comparison(True, f"{agree}; the largest difference is {worst:.3g}", worst, worst_at)
+
+
+def _element(name: str, difference: np.ndarray) -> str:
+    """The element that differs most, as "y[0,3]"."""
+    if difference.size == 0 or np.isnan(difference).all():
+        return ""
+    at = np.unravel_index(np.nanargmax(difference), difference.shape)
+    return f"{name}[{','.join(map(str, at))}]"

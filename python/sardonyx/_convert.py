@@ -26,15 +26,12 @@ def to_onnx(
     opset: int | None = None,
     *,
     enable_double_precision: bool = False,
-    record_primitive_calls_file: str | os.PathLike | None = None,
     return_mode: Literal["proto", "ir", "file"] | None = None,
     output_path: str | os.PathLike | None = None,
     inputs_as_nchw: Sequence[int] | None = None,
     outputs_as_nchw: Sequence[int] | None = None,
     input_names: Sequence[str] | Literal["positional"] | None = None,
     output_names: Sequence[str] | Literal["positional"] | None = None,
-    export_mode: Literal["standard", "web"] = "standard",
-    normalization_mode: Literal["auto", "prefer_native", "force_decomposed"] = "auto",
     functions: Literal["decorated", "auto"] = "decorated",
     target: str | None = None,
     check: bool = False,
@@ -43,9 +40,9 @@ def to_onnx(
     passes: str | Sequence[str] = "onnx",
     strict: bool = False,
     provenance: Literal["off", "line", "full"] | bool = "line",
-    stacktrace_metadata: Literal["off", "line", "full"] | bool | None = None,
     debug_dump: str | os.PathLike | None = None,
     trace: str | os.PathLike | None = None,
+    return_report: bool = False,
 ):
     """Export a JAX function as ONNX.
 
@@ -62,7 +59,6 @@ def to_onnx(
         opset: The ONNX opset, 7 to 28. Default: 23, or the newest that the target loads.
         enable_double_precision: Trace with 64-bit types. Otherwise float64 arrays become float32, with a
             warning.
-        record_primitive_calls_file: File that lists the program's equations, as text.
         return_mode: "proto" returns an `onnx.ModelProto`, "ir" a `sardonyx.ir.Model`, "file" returns
             `output_path`. Default: "file" if that is given, else "proto".
         output_path: The file to write. Weights go to a file beside it when the model exceeds 2 GiB.
@@ -70,10 +66,6 @@ def to_onnx(
         outputs_as_nchw: Positions of results that the model returns as NCHW where `fn` returns NHWC.
         input_names: Names instead of those of the signature; "positional" gives in_0, in_1, ...
         output_names: Names instead of the paths in the result; "positional" gives out_0, out_1, ...
-        export_mode: "web" always writes a single file, and raises above 2 GiB.
-        normalization_mode: How layer and root-mean-square normalizations are written: "prefer_native" as
-            ONNX's own operators, "force_decomposed" as the program's own arithmetic, "auto" as the pipeline
-            decides (the default pipeline uses ONNX's operators).
         functions: What becomes functions of the model: "decorated" what `@sardonyx.onnx_function` marks,
             "auto" also parts of the finished graph that repeat (the blocks of a transformer, say), with their
             weights as operands.
@@ -82,7 +74,7 @@ def to_onnx(
         check: Compare with JAX in onnxruntime, at two sizes, before returning. A difference is an error that
             names the first equation that differs, with its line.
         shadow: Another exporter to compare with: "jax2onnx", or a function of (fn, inputs) that returns an
-            `onnx.ModelProto`. `sardonyx.report.last().shadow` has the differences in structure and results.
+            `onnx.ModelProto`. `shadow` of the report has the differences in structure and results.
         custom_ops: Primitives that become nodes of your own domain, as in {"pure_callback":
             "my.domain::MyOp"}: a primitive, or the name of the function that a callback, foreign call or
             Pallas kernel runs. No runtime knows the operator before you have registered it.
@@ -91,24 +83,54 @@ def to_onnx(
         strict: Raise when a pass fails. Otherwise it is skipped and reported.
         provenance: How much of each node's origin is written: "off", "line" or "full"; True is "line", False
             is "off".
-        stacktrace_metadata: jax2onnx's name for `provenance`; takes precedence.
         debug_dump: A folder for the graph as text before lowering, after it, and after the passes.
         trace: A file (.sxt) for the steps from the traced program to the model, which `sardonyx view FILE.sxt -o page.html`
             draws. Lowering and passes run a second time for it.
+        return_report: Return (model, report): seconds by stage, nodes by operator, bytes.
 
     Raises:
         sardonyx.Error: says what was found, what was expected and what to do. No partial file remains.
     """
+    return export(**locals())
+
+
+def export(
+    fn,
+    inputs,
+    input_params,
+    model_name,
+    opset,
+    enable_double_precision,
+    return_mode,
+    output_path,
+    inputs_as_nchw,
+    outputs_as_nchw,
+    input_names,
+    output_names,
+    functions,
+    target,
+    check,
+    shadow,
+    custom_ops,
+    passes,
+    strict,
+    provenance,
+    debug_dump,
+    trace,
+    return_report,
+    normalization="auto",
+    one_file=False,
+    record=None,
+):
+    """`to_onnx`, with what only `sardonyx.compat.jax2onnx` has: how normalizations are written, whether the weights
+    stay in the model's file, and a file that lists the program's equations."""
     if not callable(fn):
         raise Error(f"fn must be callable, found {type(fn).__name__}")
     if return_mode is None:
         return_mode = "proto" if output_path is None else "file"
     one_of("return_mode", return_mode, ("proto", "ir", "file"))
-    one_of("export_mode", export_mode, ("standard", "web"))
-    one_of("normalization_mode", normalization_mode, ("auto", "prefer_native", "force_decomposed"))
     one_of("functions", functions, ("decorated", "auto"))
-    provenance = provenance if stacktrace_metadata is None else stacktrace_metadata
-    if isinstance(provenance, bool):  # jax2onnx's form
+    if isinstance(provenance, bool):
         provenance = "line" if provenance else "off"
     one_of("provenance", provenance, ("off", "line", "full"))
     if not isinstance(model_name, str):
@@ -137,15 +159,15 @@ def to_onnx(
         provenance=provenance,
         custom_ops=custom_ops,
     )
-    if record_primitive_calls_file is not None:
-        _record(program, record_primitive_calls_file)
+    if record is not None:
+        _record(program, record)
     options = {
         "opset": opset,
         "passes": wanted_passes,
         "pass_options": pass_options,
         "strict": strict,
         "provenance": provenance,
-        "normalization": normalization_mode,
+        "normalization": normalization,
         "target": target,
         "lowerings": lowerings,
         "outline": functions == "auto",
@@ -170,12 +192,12 @@ def to_onnx(
             double = enable_double_precision
             report.shadow = _shadow.compare(shadow, fn, inputs, input_params, model, spec, opset, double, *layouts)
     with _Stage(report, "write"):
-        result = _written(report, model, return_mode, path, one_file=export_mode == "web")
+        result = _written(report, model, return_mode, path, one_file=one_file)
         if steps is not None and trace is not None:
             os.makedirs(os.path.dirname(os.fspath(trace)) or ".", exist_ok=True)
             native.write_steps(os.fspath(trace), steps)
-    reports._set_last(report)
-    return result
+    reports.finished(report)
+    return reports.Reported(result, report) if return_report else result
 
 
 def _lowered(report, program, **options):

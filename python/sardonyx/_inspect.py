@@ -1,15 +1,17 @@
-"""`sardonyx.info`, `check`, `diff` and `verify`: what the commands of these names say, as objects."""
+"""`sardonyx.info`, `check`, `diff` and `show`: what the commands of these names say, as objects."""
 
 import html
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from sardonyx import _sardonyx as native
+from sardonyx._comparison import Comparison, of_models
 from sardonyx._error import Error
+from sardonyx._page import Page
 from sardonyx._require import known_keywords, one_of
+from sardonyx._sources import source_of
 from sardonyx.report import preformatted
 
 
@@ -120,61 +122,12 @@ class Diff:
         return "\n".join([*lines, *self.lines])
 
 
-@dataclass(frozen=True)
-class Verification:
-    """Whether two models compute the same. True where they do."""
-
-    numerics: str  # "exact", "rounds" or "relaxed"
-    evaluations: int
-    difference: str | None
-    largest_error: float  # of floats: |before - after|
-    largest_error_at: str
-    not_compared: str  # why nothing was
-    runtime: str
-    load_problems: list[str]  # what keeps the runtime from loading the second model, though it loads the first
-
-    def __bool__(self) -> bool:
-        return self.difference is None and not self.load_problems and self.evaluations > 0
-
-    def _repr_html_(self) -> str:
-        return preformatted(self)
-
-    def __str__(self) -> str:
-        if self.difference is not None:
-            return f"the models differ: {self.difference}"
-        if self.load_problems:
-            return f"{self.runtime} loads the first model, and not the second: {'; '.join(self.load_problems)}"
-        if self.evaluations == 0:
-            return f"nothing could be compared: {self.not_compared}"
-        where = f" ({self.largest_error_at})" if self.largest_error_at else ""
-        return (
-            f"the models compute the same on {self.evaluations} inputs, largest error {self.largest_error:.3g}{where}"
-        )
-
-
 def _table(rows: Sequence[Sequence[str]]) -> str:
     """The rows as a table of HTML, a thousand at most."""
     most = 1000
     lines = ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows[:most]]
     more = f"<p>and {len(rows) - most} more</p>" if len(rows) > most else ""
     return f'<table style="text-align:left">{"".join(lines)}</table>{more}'
-
-
-@dataclass(frozen=True, repr=False)
-class Page:
-    """A drawing of a model. Notebooks show it; `save` writes it as one file."""
-
-    html: str
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        Path(path).write_text(self.html, encoding="utf-8")
-
-    def __repr__(self) -> str:
-        return f"<Page of {len(self.html)} characters: save(path) writes it>"
-
-    def _repr_html_(self) -> str:
-        frame = "width:100%;height:640px;border:1px solid #8884"
-        return f'<iframe sandbox="allow-scripts" style="{frame}" srcdoc="{html.escape(self.html)}"></iframe>'
 
 
 @known_keywords
@@ -195,10 +148,12 @@ def show(model: Any, *, passes: str | Sequence[str] | None = None, against: Any 
         if passes is not None:
             raise Error("passes and against exclude each other", "invalid_argument")
         return Page(
-            native.diff_page(_source(model), _source(against), _name_of(model, "before"), _name_of(against, "after"))
+            native.diff_page(
+                source_of(model), source_of(against), _name_of(model, "before"), _name_of(against, "after")
+            )
         )
     chosen = [passes] if isinstance(passes, str) else list(passes or ())
-    return Page(native.page(_source(model), _name_of(model, "model"), chosen))
+    return Page(native.page(source_of(model), _name_of(model, "model"), chosen))
 
 
 def _name_of(model: Any, otherwise: str) -> str:
@@ -213,57 +168,34 @@ def info(model: Any, *, input_shapes: Sequence[str] = ()) -> Info:
         model: The model.
         input_shapes: Shapes to count with, as "x:1,3,224,224".
     """
-    return Info(**native.info(_source(model), list(input_shapes)))
+    return Info(**native.info(source_of(model), list(input_shapes)))
 
 
 def check(model: Any) -> Check:
-    """Verify a model and its types.
+    """Whether a model is valid, and what is wrong with it.
 
     Raises:
         sardonyx.Error: the model cannot be read, or its graph breaks a rule of the format.
     """
-    return Check(**native.check(_source(model)))
+    return Check(**native.check(source_of(model)))
 
 
 @known_keywords
 def diff(before: Any, after: Any) -> Diff:
     """Compare the texts of two models: interface, operators, lines."""
-    return Diff(**native.diff(_source(before), _source(after)))
+    return Diff(**native.diff(source_of(before), source_of(after)))
 
 
-@known_keywords
-def verify(
+def compare_models(
     before: Any,
     after: Any,
-    *,
     numerics: Literal["exact", "rounds", "relaxed"] | None = None,
     rtol: float | None = None,
     atol: float | None = None,
     target: str | None = None,
-) -> Verification:
-    """Evaluate two models on the same random inputs.
-
-    Args:
-        before, after: Paths, messages, bytes, what else `optimize` takes, or programs of Core ML.
-        numerics: What counts as equal: "exact" (all bits), "rounds" (up to rounding: the default for ONNX), or
-            "relaxed" (up to a thousandth: the default for Core ML). `optimize(verify=...)` asks the same.
-        rtol, atol: Compare floats by |a - b| <= atol + rtol |a| instead.
-        target: The runtime that must load the second model if it loads the first, such as "ort-1.23"; by
-            default the newest.
-    """
+) -> Comparison:
+    """`sardonyx.compare` of two models."""
     if numerics is not None:
         one_of("numerics", numerics, ("exact", "rounds", "relaxed"))
-    return Verification(**native.verify(_source(before), _source(after), numerics or "", target or "", rtol, atol))
-
-
-def _source(model: Any) -> Any:
-    if isinstance(model, str | os.PathLike):
-        return os.fspath(model)
-    from sardonyx._optimize import _bytes_of
-
-    if type(model).__name__ == "Program" and hasattr(model, "_native"):  # of sardonyx.coreml: not imported for this
-        return model._native
-    data, _ = _bytes_of(model)
-    if len(data) == 0:
-        raise Error("the model is empty")
-    return data
+    found = native.verify(source_of(before), source_of(after), numerics or "", target or "", rtol, atol)
+    return of_models(**found)

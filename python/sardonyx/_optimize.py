@@ -10,6 +10,7 @@ from sardonyx import report as reports
 from sardonyx._error import Error
 from sardonyx._progress import shown
 from sardonyx._require import known_keywords, one_of, require
+from sardonyx._sources import bytes_of
 
 
 @known_keywords
@@ -35,13 +36,14 @@ def optimize(
     atol: float | None = None,
     count_savings: bool = False,
     progress: bool | Callable[[str, int, int], Any] = False,
+    return_report: bool = False,
 ) -> Any:
     """Make an ONNX model smaller and faster, with the same results.
 
     Args:
         model: A path, an `onnx.ModelProto`, its bytes, a file that is open for bytes, a `sardonyx.ir.Model`,
             an `onnx_ir.Model`, or the `ONNXProgram` that `torch.onnx.export` returns. It is not changed.
-        output_path: Where to write the result; needs a path as `model`. Weights stream from file to file.
+        output_path: Where to write the result. From a path as `model`, weights stream from file to file.
         passes: A preset ("onnx", the default; "onnx-spec"; "none"), the name of a pass, a list of these, or a
             file with one a line ("pass.option=value" sets an option).
         skip: Passes to skip, or single rules: "pass/rule".
@@ -67,10 +69,11 @@ def optimize(
             tenth of the time.
         progress: True shows a bar: tqdm's where it is installed, else a line of text. A function is called with what is
             done next, how many steps are done, and of how many.
+        return_report: Return (model, report): the report has the figures of what each pass did.
 
     Returns:
         `output_path` if given; otherwise the same type as `model` (an `onnx.ModelProto` for a path, a file or
-        an `ONNXProgram`). `sardonyx.report.last()` has the figures.
+        an `ONNXProgram`).
 
     Raises:
         sardonyx.Error: damaged models, unknown passes and options. No partial file remains.
@@ -94,62 +97,41 @@ def optimize(
         atol=atol,
         count_savings=count_savings,
     )
-    name = os.path.basename(os.fspath(model)) if isinstance(model, str | os.PathLike) else "optimizing"
-    with shown(progress, name) as report:
-        return _optimized(model, output_path, wanted | {"progress": report})
+    name = os.path.basename(os.fspath(model)) if isinstance(model, str | os.PathLike) else ""
+    with shown(progress, name or "optimizing") as step:
+        made, numbers = _optimized(model, output_path, wanted | {"progress": step})
+    report = reports.finished(reports.of_optimization(name or "model", numbers, output_path))
+    return reports.Reported(made, report) if return_report else made
 
 
 def _optimized(model, output_path, wanted):
+    """The result, and native code's figures."""
+    path = None if output_path is None else os.fspath(output_path)
     if isinstance(model, str | os.PathLike):
-        return _optimize_path(os.fspath(model), output_path, wanted)
-    if output_path is not None:
-        raise Error(
-            "output_path needs a path as the model", notes=["help: save the result yourself, or pass the model's path"]
-        )
-    data, back = _bytes_of(model)
-    return back(optimize_bytes(data, "", wanted))
-
-
-def _bytes_of(model: Any) -> tuple[bytes, Callable[[bytes], Any]]:
-    """The model as a file's bytes, and a function that converts the result's bytes to the caller's type."""
-    if isinstance(model, bytes | bytearray | memoryview):
-        return bytes(model), type(model) if isinstance(model, bytearray) else bytes
-    kind = f"{type(model).__module__.partition('.')[0]}.{type(model).__name__}"
-    if type(model).__name__ == "ModelProto":
-        return model.SerializeToString(), type(model).FromString
-    if kind == "sardonyx.Model":
-        import onnx
-
-        from sardonyx import ir
-
-        return ir.to_proto(model).SerializeToString(), lambda data: ir.from_proto(onnx.ModelProto.FromString(data))
-    if kind == "onnx_ir.Model":
-        import onnx
-        import onnx_ir
-
-        return onnx_ir.to_proto(model).SerializeToString(), lambda data: onnx_ir.from_proto(
-            onnx.ModelProto.FromString(data)
-        )
-    if kind == "torch.ONNXProgram":
-        proto = model.model_proto
-        return proto.SerializeToString(), type(proto).FromString
-    if hasattr(model, "read"):
-        data = model.read()
-        if isinstance(data, bytes):
-            import onnx
-
-            return data, onnx.ModelProto.FromString
-        raise Error(
-            f"the model's file is open for text, not for bytes ({type(model).__name__})",
-            notes=['help: open it with "rb"'],
-        )
-    raise Error(
-        f"cannot optimize a {type(model).__name__}",
-        notes=[
-            "expected a path, an onnx.ModelProto, bytes, a file that is open, a sardonyx.ir.Model, an onnx_ir.Model, or what "
-            "torch.onnx.export(dynamo=True) returns"
-        ],
-    )
+        model = os.fspath(model)
+        if path is not None:
+            return path, native.optimize_path(model, path, wanted)
+        onnx = require("onnx", "onnx")
+        try:
+            with open(model, "rb") as file:
+                data = file.read()
+        except OSError as e:
+            raise Error(f"cannot read {model}: {e.strerror or e}", "io") from None
+        data, numbers = native.optimize_bytes(data, os.path.dirname(model) or ".", wanted)
+        return onnx.ModelProto.FromString(data), numbers
+    if path is None and not isinstance(model, native.ir.ModelBase):
+        data, in_callers_type = bytes_of(model)
+        data, numbers = native.optimize_bytes(data, "", wanted)
+        return in_callers_type(data), numbers
+    if path is not None:
+        native.require_output_name(path)
+    if not isinstance(model, native.ir.ModelBase):
+        model = native.ir.read_bytes(bytes_of(model)[0], "")
+    made, numbers = native.optimize_model(model, wanted)
+    if path is None:
+        return made, numbers
+    native.ir.write_path(made, path, False, "", 256, 0)
+    return path, numbers
 
 
 def request(
@@ -220,48 +202,11 @@ def _request(**given) -> dict[str, Any]:
     return request | given
 
 
-def _optimize_path(path, output_path, request):
-    if output_path is not None:
-        output_path = os.fspath(output_path)
-        _remember(path, native.optimize_path(path, output_path, request), output_path)
-        return output_path
-    onnx = require("onnx", "onnx")
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as e:
-        raise Error(f"cannot read {path}: {e.strerror or e}", "io") from None
-    return onnx.ModelProto.FromString(optimize_bytes(data, os.path.dirname(path) or ".", request))
-
-
 def optimize_bytes(data: bytes, folder: str, request) -> bytes:
     """Optimizes a model's bytes. External weights are in `folder`; the result contains them."""
     data, numbers = native.optimize_bytes(data, folder, request)
-    _remember("model", numbers, None)
+    reports.finished(reports.of_optimization("model", numbers))
     return data
-
-
-def _remember(name, numbers, path):
-    after = numbers["after"]
-    reports._set_last(
-        reports.Report(
-            model_name=os.path.basename(name),
-            stages=numbers["stages"],
-            nodes=after["nodes"],
-            bytes=after["file_bytes"],
-            ops=after["ops"],
-            path=path,
-            before=numbers["before"],
-            after=after,
-            saved_beside=numbers.get("saved_beside", {}),
-            at=numbers.get("at", ""),
-            passes=numbers["passes"],
-            faults=numbers["faults"],
-            evaluations=numbers["evaluations"],
-            largest_error=numbers["largest_error"],
-            warnings=numbers["warnings"],
-        )
-    )
 
 
 def _pipeline(option: str, passes) -> tuple[list[str], list[tuple[str, str]]]:

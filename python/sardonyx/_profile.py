@@ -15,10 +15,11 @@ import numpy as np
 
 from sardonyx import _sardonyx as native
 from sardonyx._error import Error
-from sardonyx._inspect import Page, _source
+from sardonyx._page import Page
 from sardonyx._progress import shown
 from sardonyx._require import known_keywords, one_of, require
 from sardonyx._run import _NUMPY, _told
+from sardonyx._sources import source_of
 from sardonyx.report import preformatted
 
 _SUFFIX = "_kernel_time"
@@ -151,7 +152,9 @@ def profile(
     if missing:
         available = ", ".join(ort.get_available_providers())
         raise Error(f"onnxruntime has no {missing[0]} here", notes=[f"it has: {available}"])
-    source = _source(model)
+    source = source_of(model)
+    if isinstance(source, native.ir.ModelBase):
+        source = native.ir.serialize(source)
     name = source if isinstance(source, str) else "model"
     if isinstance(source, str) and not os.path.isfile(source):
         raise Error(f"there is no file '{source}'", notes=["expected an ONNX model"])

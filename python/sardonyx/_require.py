@@ -50,7 +50,23 @@ def known_keywords(fn: F) -> F:
     return checked  # type: ignore[return-value]
 
 
+# Keywords of other tools, by function: the door that takes them.
+_ELSEWHERE = {
+    "to_onnx": dict.fromkeys(
+        ("record_primitive_calls_file", "stacktrace_metadata", "normalization_mode", "export_mode"),
+        "sardonyx.compat.jax2onnx.to_onnx",
+    ),
+    "to_coreml": dict.fromkeys(
+        ("source", "outputs", "classifier_config", "convert_to", "pass_pipeline", "skip_model_load"),
+        "sardonyx.compat.coremltools.convert",
+    ),
+}
+
+
 def unknown_keyword(function: str, name: str, known: Sequence[str]) -> WrongType:
     meant = difflib.get_close_matches(name, known, n=1)
     note = f"did you mean '{meant[0]}'?" if meant else f"help: help(sardonyx.{function}) lists them"
-    return WrongType(f"{function} has no keyword '{name}'", notes=[note])
+    short = function.rpartition(".")[2]
+    if where := _ELSEWHERE.get(function, {}).get(name):
+        note = f"help: {where} takes it"
+    return WrongType(f"{short} has no keyword '{name}'", notes=[note])

@@ -9,8 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx import _sardonyx as native
 from sardonyx._error import Error
+from sardonyx._evaluate import evaluate
+from sardonyx._inspect import info
+from sardonyx._program import Program, load
 from sardonyx._require import require
+from sardonyx._sources import bytes_of
 
 # onnxruntime passes these to and from NumPy as plain bytes of the same width.
 _BY_BYTES = {"bfloat16": 16, "float8_e4m3fn": 17, "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20}
@@ -47,14 +52,10 @@ class Session:
         options.enable_mem_pattern = False
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        if hasattr(model, "SerializeToString"):
-            source = model.SerializeToString()
-        elif isinstance(model, (str, os.PathLike)):
-            source = os.fspath(model)
-        elif isinstance(model, (bytes, bytearray)):
-            source = bytes(model)
+        if isinstance(model, native.ir.ModelBase):
+            source = native.ir.serialize(model)
         else:
-            source = _serialize(model)
+            source = os.fspath(model) if isinstance(model, str | os.PathLike) else bytes_of(model)[0]
         with self._told("load"):
             self.session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         self.inputs = self.session.get_inputs()
@@ -68,13 +69,13 @@ class Session:
             self._as_written = Session(self.model, optimized=False)
         return self._as_written
 
-    def blamed(self, feeds: dict[str, np.ndarray], compare: Callable[..., tuple[bool, str]]) -> str:
+    def blamed(self, feeds: dict[str, np.ndarray], compare: Callable[..., Any]) -> str:
         """For results that differ from what was expected: who changed them, if it is onnxruntime's optimizer.
-        `compare` tells of results whether they are as expected, and how they differ."""
+        `compare` is true of results that are as expected."""
         if not self.optimized:
             return ""
         try:
-            if not compare(self.as_written().run(feeds))[0]:
+            if not compare(self.as_written().run(feeds)):
                 return ""
         except Error:
             return ""
@@ -106,8 +107,6 @@ class Session:
         import onnxruntime as ort
 
         if any("int4" in i.type or "int2" in i.type for i in (*self.inputs, *self.outputs)):
-            from sardonyx._evaluate import evaluate
-
             results = evaluate(self.model, feeds)
             return [results[o.name] for o in self.outputs]
         if not any(i.type in _BY_TYPE for i in (*self.inputs, *self.outputs)):
@@ -164,14 +163,12 @@ class PackageSession:
     """A program of Core ML, on the evaluator. It has fewer element types than JAX: results get those of `expected`."""
 
     def __init__(self, program: Any):
-        from sardonyx._inspect import info
-
         self._program = program
         if program.make_state():
             raise Error("a program with states is not compared with JAX", notes=["help: compare runs of your own"])
         ports = info(program)
         self.inputs, self.outputs = ([_Port(*p) for p in named.items()] for named in (ports.inputs, ports.outputs))
-        self.of_largest = program._native.half_share()  # what `sardonyx verify` allows
+        self.of_largest = program._native.half_share()  # what `sardonyx.compare` allows
 
     def run(self, feeds: dict[str, np.ndarray], expected: Any = None) -> list[np.ndarray]:
         given: dict[str, np.ndarray] = {
@@ -182,18 +179,16 @@ class PackageSession:
             return results
         return [np.asarray(r).astype(np.dtype(e.dtype)) for r, e in zip(results, expected, strict=True)]
 
-    def blamed(self, feeds: dict[str, np.ndarray], compare: Callable[..., tuple[bool, str]]) -> str:
+    def blamed(self, feeds: dict[str, np.ndarray], compare: Callable[..., Any]) -> str:
         """As of `Session`: no optimizer runs here."""
         return ""
 
 
 def package_session(model: Any) -> PackageSession | None:
     """Of a program of Core ML, or of the path of one; else None."""
-    from sardonyx import coreml
-
     if isinstance(model, str | os.PathLike) and os.fspath(model).rstrip("/").endswith((".mlpackage", ".mlmodel")):
-        model = coreml.load(model)
-    return PackageSession(model) if isinstance(model, coreml.Program) else None
+        model = load(model)
+    return PackageSession(model) if isinstance(model, Program) else None
 
 
 @contextlib.contextmanager
@@ -219,12 +214,6 @@ def _told(what: str):
         else:
             help_ = 'help: to_onnx(passes="none") tells whether a pass is at fault; sardonyx.evaluate computes without onnxruntime'
         raise Error(f"onnxruntime {ort.__version__} does not {what} the model: {text}", "unsupported", [help_]) from e
-
-
-def _serialize(model: Any) -> bytes:
-    if hasattr(model, "serialize"):
-        return model.serialize()
-    raise Error(f"a model was expected: a path, an onnx.ModelProto or bytes, found {type(model).__name__}")
 
 
 def numpy_type(meta) -> np.dtype | None:

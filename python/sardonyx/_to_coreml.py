@@ -1,7 +1,8 @@
-"""`sardonyx.coreml.from_onnx` and `sardonyx.to_coreml`: thin fronts of the native conversion to Core ML."""
+"""`sardonyx.to_coreml`: a thin front of the native conversion to Core ML."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import operator
 import os
@@ -11,33 +12,42 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sardonyx import _coreml_objects as _objects
+from sardonyx import _convert
+from sardonyx import report as reports
 from sardonyx._error import Error, WrongType
-from sardonyx._optimize import _bytes_of, _names, _option
+from sardonyx._optimize import _names, _option
+from sardonyx._program import Program, load
 from sardonyx._require import known_keywords, one_of, warn
 from sardonyx._sardonyx import coreml as _native
+from sardonyx._sources import is_model, source_of
 
 # The opset that programs are lowered to on the way to Core ML.
 _OPSET = 23
 # The specification version of iOS 18.
 _FIRST_WITH_STATES = 9
 _ONE_MODEL = "trace takes the steps of one model, and functions are several"
+_OBJECTS = "help: sardonyx.compat.coremltools.convert takes coremltools' objects"
 
 
 @known_keywords
-def from_onnx(
-    model: Any = None,
-    output_path: str | os.PathLike | None = None,
+def to_coreml(
+    source: Any = None,
+    inputs: Sequence[Any] | None = None,
+    input_params: Mapping[str, Any] | None = None,
+    model_name: str = "jax_model",
     *,
     functions: Mapping[str, Any] | None = None,
-    inputs: Sequence[Any] = (),
-    outputs: Sequence[Any] = (),
+    output_path: str | os.PathLike | None = None,
     minimum_deployment_target: Any = "iOS17",
-    compute_precision: Any = "fp16",
+    compute_precision: str = "fp16",
     skip_ops: str | Sequence[str] = (),
     input_shapes: Mapping[str, Sequence[int | str]] | None = None,
     sizes: Sequence[str] = (),
-    states: Mapping[Any, str] | None = None,
+    inputs_as_nchw: Sequence[int] | None = None,
+    outputs_as_nchw: Sequence[int] | None = None,
+    input_names: Sequence[str] | Literal["positional"] | None = None,
+    output_names: Sequence[str] | Literal["positional"] | None = None,
+    states: Mapping[str, str | int] | None = None,
     default_sizes: Mapping[str, int] | None = None,
     image_inputs: Mapping[str, str | Mapping[str, Any]] | None = None,
     image_outputs: Mapping[str, str] | None = None,
@@ -57,23 +67,24 @@ def from_onnx(
     user_defined_metadata: Mapping[str, str] | None = None,
     debug_dump: str | os.PathLike | None = None,
     trace: str | os.PathLike | None = None,
+    return_report: bool = False,
 ):
-    """Converts an ONNX model to a Core ML program (.mlpackage), on any system.
+    """Converts an ONNX model or a JAX function to a Core ML program (.mlpackage), on any system.
 
     Args:
-        model: A path, an `onnx.ModelProto`, its bytes, a `sardonyx.ir.Model`, an `onnx_ir.Model`, or the
-            `ONNXProgram` that `torch.onnx.export` returns.
-        functions: Several models instead, which become functions of one package (iOS 18) and share equal
-            weights: `{"prefill": "prefill.onnx", "decode": "decode.onnx"}`. The first is the default. Keywords
-            about single inputs go to the functions that have such an input.
+        source: A JAX function; or a model: a path, an `onnx.ModelProto`, its bytes, a `sardonyx.ir.Model`, an
+            `onnx_ir.Model`, or the `ONNXProgram` that `torch.onnx.export` returns.
+        inputs, input_params, model_name, inputs_as_nchw, outputs_as_nchw, input_names, output_names: Of a
+            function, as of `sardonyx.to_onnx`. Names in shapes become flexible shapes of the package, with the
+            bounds that `"T <= 512"` states.
+        functions: Several models, or functions with their inputs, instead. They become functions of one package
+            (iOS 18) and share equal weights: `{"prefill": "prefill.onnx", "decode": (decode, [(1, 1)])}`. The
+            first is the default. Keywords about single inputs go to the functions that have such an input.
         output_path: The package to write (.mlpackage), or a bare model file (.mlmodel). Weights stream from
             file to file.
-        inputs, outputs: coremltools' `TensorType` and `ImageType` objects by name, with `RangeDim` and
-            `EnumeratedShapes` in their shapes, in place of the keywords below that say the same.
-        minimum_deployment_target: "iOS15" to "iOS18", "iOS26", a system of the same years ("macOS14"), or a
-            `coremltools.target`.
+        minimum_deployment_target: "iOS15" to "iOS18", "iOS26", or a system of the same years ("macOS14").
         compute_precision: "fp16" casts ops that exist in half precision, as coremltools does; "fp32" keeps
-            single precision. Or a `coremltools.precision`.
+            single precision.
         skip_ops: Names of ops that stay in single precision, or "auto": those that overflow or vanish in half
             precision, judged by bounds and by runs on random inputs. A warning lists them.
         input_shapes: New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size; sizes that
@@ -83,7 +94,8 @@ def from_onnx(
         default_sizes: What named sizes are by default: `{"T": 128}`. Others are at the low end of their range.
         states: Inputs that become states (iOS 18), each with the result that it holds after a run:
             `{"past_keys": "present_keys"}`. A state stays on the device between runs; its elements are half
-            precision.
+            precision. Of a JAX function, the result may also be a position, `{"cache": 1}`; and references
+            that it changes are states if they hold floats and their sizes are known.
         image_inputs: Inputs that take images: `{"x": "rgb"}` ("bgr", "gray", or "gray16" for half precision), or
             with what becomes of the numbers 0 to 255:
             `{"x": {"color": "rgb", "scale": 1 / 128, "bias": [-1, -1, -1]}}`.
@@ -92,8 +104,7 @@ def from_onnx(
             model's: `{"x": "fp16"}`, or "fp16" for all. Half precision needs iOS 16.
         enumerated_shapes: Inputs that take a few shapes, the first the default:
             `{"x": [(1, 3, 224, 224), (1, 3, 384, 384)]}`.
-        class_labels: Makes a classifier: the labels of the classes, a file with one a line, or a
-            `coremltools.ClassifierConfig`.
+        class_labels: Makes a classifier: the labels of the classes, or a file with one a line.
         predicted_feature_name: The name of the result that is the label.
         predicted_probabilities_output: The result that has one probability for each class, if several may.
         passes: What runs on the program: a preset of coremltools' passes, or a list of them.
@@ -103,114 +114,7 @@ def from_onnx(
         debug_dump: A folder for the graph as text at each stage.
         trace: A file (.sxt) for the steps of the conversion of one model, which `sardonyx view FILE.sxt -o page.html`
             shows.
-
-    Returns:
-        The `sardonyx.coreml.Program`, as the package has it.
-
-    Raises:
-        sardonyx.Error: lists every node that cannot be converted. Nothing is written then.
-    """
-    interface = _objects.Interface()
-    interface.add_inputs(inputs)
-    interface.add_outputs(outputs)
-    wanted = _request(
-        interface,
-        minimum_deployment_target=minimum_deployment_target,
-        compute_precision=compute_precision,
-        skip_ops=skip_ops,
-        input_shapes=input_shapes,
-        sizes=sizes,
-        states=states,
-        default_sizes=default_sizes,
-        image_inputs=image_inputs,
-        image_outputs=image_outputs,
-        input_types=input_types,
-        output_types=output_types,
-        enumerated_shapes=enumerated_shapes,
-        class_labels=class_labels,
-        predicted_feature_name=predicted_feature_name,
-        predicted_probabilities_output=predicted_probabilities_output,
-        passes=passes,
-        skip=skip,
-        options=options,
-        author=author,
-        license=license,
-        version=version,
-        short_description=short_description,
-        user_defined_metadata=user_defined_metadata,
-        debug_dump=debug_dump,
-        trace=trace,
-    )
-    if functions is not None:
-        if model is not None:
-            raise Error("from_onnx takes a model, or functions, and not both")
-        if trace is not None:
-            raise Error(_ONE_MODEL)
-        parts = [(name, _source(part)) for name, part in _named(functions, "models")]
-        return _written(output_path, lambda out: _native.convert_functions(parts, out, wanted))
-    source = _source(model)
-    if isinstance(source, str):
-        return _written(output_path, lambda out: [_native.convert_onnx_file(source, out, wanted)])
-    return _written(output_path, lambda out: [_native.convert_onnx_bytes(source, "", out, wanted)])
-
-
-def _source(model: Any) -> str | bytes:
-    """The path or the bytes of an ONNX model."""
-    return os.fspath(model) if isinstance(model, str | os.PathLike) else _bytes_of(model)[0]
-
-
-def _named(functions: Any, of: str) -> list[tuple[str, Any]]:
-    if not isinstance(functions, Mapping) or not all(isinstance(name, str) for name in functions):
-        raise WrongType(f"functions are a mapping of names to {of}, not {functions!r:.200}")
-    return list(functions.items())
-
-
-@known_keywords
-def to_coreml(
-    fn: Callable[..., Any] | None = None,
-    inputs: Sequence[Any] | None = None,
-    input_params: Mapping[str, Any] | None = None,
-    model_name: str = "jax_model",
-    *,
-    functions: Mapping[str, Sequence[Any]] | None = None,
-    output_path: str | os.PathLike | None = None,
-    minimum_deployment_target: Any = "iOS17",
-    compute_precision: Any = "fp16",
-    skip_ops: str | Sequence[str] = (),
-    outputs: Sequence[Any] = (),
-    inputs_as_nchw: Sequence[int] | None = None,
-    outputs_as_nchw: Sequence[int] | None = None,
-    input_names: Sequence[str] | Literal["positional"] | None = None,
-    output_names: Sequence[str] | Literal["positional"] | None = None,
-    states: Mapping[Any, str | int] | None = None,
-    default_sizes: Mapping[str, int] | None = None,
-    image_inputs: Mapping[str, str | Mapping[str, Any]] | None = None,
-    image_outputs: Mapping[str, str] | None = None,
-    input_types: str | Mapping[str, str] | None = None,
-    output_types: str | Mapping[str, str] | None = None,
-    enumerated_shapes: Mapping[str, Sequence[Sequence[int]]] | None = None,
-    class_labels: Any = None,
-    predicted_feature_name: str = "classLabel",
-    predicted_probabilities_output: str | None = None,
-    passes: str | Sequence[str] = "default",
-    skip: Sequence[str] = (),
-    options: Mapping[str, Any] | None = None,
-    author: str = "",
-    license: str = "",
-    version: str = "",
-    short_description: str = "",
-    user_defined_metadata: Mapping[str, str] | None = None,
-    debug_dump: str | os.PathLike | None = None,
-    trace: str | os.PathLike | None = None,
-):
-    """Converts a JAX function to a Core ML program (.mlpackage), on any system.
-
-    `fn`, `inputs`, `input_params` and the names are as of `sardonyx.to_onnx`; everything else is as of
-    `sardonyx.coreml.from_onnx`. `functions` are several functions of one package, each with its inputs:
-    `{"prefill": (prefill, [(1, "T <= 512")]), "decode": (decode, [(1, 1)])}`. Names in shapes become flexible
-    shapes of the package, with the bounds that `"T <= 512"` states. `states` may also name a result by its
-    position: `{"cache": 1}`. References that the function changes are states from iOS 18 on, if they hold
-    floats and their sizes are known.
+        return_report: Return (program, report): seconds by stage, ops by type.
 
     Returns:
         The `sardonyx.coreml.Program`, as the package has it.
@@ -219,85 +123,90 @@ def to_coreml(
         sardonyx.Error: lists every equation or node that cannot be converted, with its line. Nothing is
             written then.
     """
-    if functions is not None and (fn is not None or inputs is not None or input_params is not None):
-        raise Error("to_coreml takes a function and its inputs, or functions, and not both")
+    given = locals()
+    if functions is not None and (source is not None or inputs is not None or input_params is not None):
+        raise Error("to_coreml takes one source, or functions, and not both")
     if functions is not None and trace is not None:
         raise Error(_ONE_MODEL)
-    given: list[tuple[str, Any]] = [("main", (fn, inputs, input_params))]
-    parts = given if functions is None else _named(functions, "functions and inputs")
-    interface = _objects.Interface()
-    parts = [(name, _with_shapes(part, interface)) for name, part in parts]
-    interface.add_outputs(outputs)
-    wanted = _request(
-        interface,
-        minimum_deployment_target=minimum_deployment_target,
-        compute_precision=compute_precision,
-        skip_ops=skip_ops,
-        input_shapes=None,
-        sizes=(),
-        states=None,
-        default_sizes=default_sizes,
-        image_inputs=image_inputs,
-        image_outputs=image_outputs,
-        input_types=input_types,
-        output_types=output_types,
-        enumerated_shapes=enumerated_shapes,
-        class_labels=class_labels,
-        predicted_feature_name=predicted_feature_name,
-        predicted_probabilities_output=predicted_probabilities_output,
-        passes=passes,
-        skip=skip,
-        options=options,
-        author=author,
-        license=license,
-        version=version,
-        short_description=short_description,
-        user_defined_metadata=user_defined_metadata,
-        debug_dump=debug_dump,
-        trace=trace,
-    )
-    names = {
-        "inputs_as_nchw": inputs_as_nchw,
-        "outputs_as_nchw": outputs_as_nchw,
-        "input_names": input_names,
-        "output_names": output_names,
-    }
-    named = _objects.states(states)
-    models, programs, pairs = [], [], []
+    alone = source if is_model(source) else (source, inputs, input_params)
+    parts = [(model_name, alone)] if functions is None else _named(functions)
+    traced = {name: given[name] for name in ("inputs_as_nchw", "outputs_as_nchw", "input_names", "output_names")}
+    if all(is_model(part) for _, part in parts):
+        _refuse({"inputs": inputs, "input_params": input_params, **traced}, "is for JAX functions, and this is a model")
+    else:
+        _refuse(
+            {"input_shapes": input_shapes}, "is for ONNX models: a JAX function is traced with the shapes of its inputs"
+        )
+    wanted = _request(**{name: given[name] for name in inspect.signature(_checked).parameters})
+    report = reports.Report(model_name)
+    models, programs, pairs = _read(parts, dict(states or {}), functions is None, wanted["target"], report, traced)
+    wanted["states"] = list(dict.fromkeys(pairs))
+    if programs:
+        wanted["user_defined"] += _source_lines([(name, part[0]) for name, part in parts if not is_model(part)])
+    program = _written(output_path, report, lambda out: _converted(models, programs, functions, out, wanted))
+    return reports.Reported(program, reports.finished(report)) if return_report else program
+
+
+def _read(parts, states: Mapping[str, str | int], is_alone: bool, target: str, report, traced):
+    """The models as native code takes them, the programs that functions were lowered from, and pairs of a state and its
+    result."""
+    models: list[tuple[str, Any]] = []
+    programs, pairs = [], []
     for name, part in parts:
+        if is_model(part):
+            models.append((name, source_of(part)))
+            pairs += [(str(state), str(result)) for state, result in states.items()]
+            continue
         if not isinstance(part, Sequence) or not 2 <= len(part) <= 3:
             raise WrongType(f"the function '{name}' is given as (function, inputs), not as {part!r:.200}")
-        model, program, references = _traced(model_name if functions is None else name, *part, **names)
+        model, program, references = _traced(reports.Report(name), report, *part, **traced)
         models.append((name, model))
         programs.append(program)
-        mentioned = named if functions is None else _of_results(named, references.results)
-        pairs += _states(mentioned, references, wanted["target"])
-    if unknown := set(named) - {name for name, _ in pairs}:
+        mentioned = states if is_alone else _of_results(states, references.results)
+        pairs += _states(mentioned, references, target)
+    if unknown := {str(state) for state in states} - {name for name, _ in pairs}:
         raise Error(f"no function has the results of the states {', '.join(sorted(unknown))}")
-    wanted["states"] = list(dict.fromkeys(pairs))
-    wanted["user_defined"] += _source_lines([(name, part[0]) for name, part in parts])
-    if functions is None:
-        return _written(output_path, lambda out: [models[0][1].save_coreml(out, wanted, programs[0])])
-    return _written(output_path, lambda out: _native.convert_functions(models, out, wanted))
+    return models, programs, pairs
 
 
-def _with_shapes(part: Any, interface: _objects.Interface) -> Any:
-    """(function, inputs, ...) with shapes in place of coremltools' objects."""
-    if not isinstance(part, Sequence) or len(part) < 2:
-        return part
-    return (part[0], _objects.jax_inputs(part[1], interface), *part[2:])
+def _converted(models, programs, functions, out: str, wanted) -> list[dict[str, Any]]:
+    """Writes the package. Returns a report for each function."""
+    first = models[0][1]
+    if functions is not None:
+        return _native.convert_functions(models, out, wanted)
+    if programs:
+        return [first.save_coreml(out, wanted, programs[0])]
+    if isinstance(first, str):
+        return [_native.convert_onnx_file(first, out, wanted)]
+    if isinstance(first, bytes):
+        return [_native.convert_onnx_bytes(first, "", out, wanted)]
+    return [_native.convert_onnx_model(first, out, wanted)]
 
 
-def _traced(name, fn, inputs, input_params=None, **names):
-    """A JAX function as a native ONNX model, the program that it was lowered from, and the references that it takes."""
-    from sardonyx import _convert
-    from sardonyx import report as reports
+def _refuse(given: Mapping[str, Any], why: str) -> None:
+    for keyword, value in given.items():
+        if value is not None:
+            raise Error(f"{keyword} {why}")
 
+
+def _named(functions: Any) -> list[tuple[str, Any]]:
+    if not isinstance(functions, Mapping) or not all(isinstance(name, str) for name in functions):
+        raise WrongType(
+            f"functions are a mapping of names to models, or to functions and inputs, not {functions!r:.200}"
+        )
+    return list(functions.items())
+
+
+def _traced(own, report, fn, inputs, input_params=None, **names):
+    """A JAX function as a native ONNX model, the program that it was lowered from, and the references that it takes. Adds
+    its `own` report to that of all functions."""
     if not callable(fn):
-        raise Error(f"fn must be callable, found {type(fn).__name__}")
-    report = reports.Report(name)
-    program, spec, lowerings = _convert._read_program(report, fn, inputs, input_params, **names)
-    return _convert._lowered(report, program, opset=_OPSET, lowerings=lowerings), program, spec.state
+        raise Error(f"fn must be callable, found {type(fn).__name__}", notes=["expected a JAX function or a model"])
+    program, spec, lowerings = _convert._read_program(own, fn, inputs, input_params, **names)
+    model = _convert._lowered(own, program, opset=_OPSET, lowerings=lowerings)
+    report.equations += own.equations
+    _add_stages(report, own.stages)
+    return model, program, spec.state
 
 
 def _of_results(states: Mapping[str, str | int], results: Sequence[str]) -> dict[str, str | int]:
@@ -340,25 +249,11 @@ def _states(given: Mapping[str, str | int], references, target: str) -> list[tup
     return list(pairs.items())
 
 
-# The keywords that coremltools' objects stand for, too.
-_OF_OBJECTS = (
-    "input_shapes",
-    "sizes",
-    "default_sizes",
-    "enumerated_shapes",
-    "image_inputs",
-    "image_outputs",
-    "input_types",
-    "output_types",
-)
-
-
-def _request(interface: _objects.Interface, **given: Any) -> dict[str, Any]:
-    """The options of the native conversion, from the keywords of from_onnx."""
-    if _objects.is_a(given["class_labels"], "ClassifierConfig"):
-        given |= _objects.classifier(given["class_labels"])
-    given |= _objects.joined({name: given[name] for name in _OF_OBJECTS}, interface.keywords())
-    given["compute_precision"] = _objects.precision(given["compute_precision"])
+def _request(**given: Any) -> dict[str, Any]:
+    """The options of the native conversion, from the keywords of to_coreml."""
+    for keyword in ("compute_precision", "class_labels"):
+        if type(given[keyword]).__module__.partition(".")[0] == "coremltools":
+            raise WrongType(f"{keyword} is an object of coremltools", notes=[_OBJECTS])
     return _checked(**given)
 
 
@@ -414,7 +309,7 @@ def _checked(
         "output_types": _types(output_types),
         "enumerated_shapes": _enumerated(enumerated_shapes or {}),
         "classifier": _classifier(class_labels, predicted_feature_name, predicted_probabilities_output),
-        "states": [(name, str(result)) for name, result in _objects.states(states).items()],
+        "states": [(str(name), str(result)) for name, result in (states or {}).items()],
         "passes": [passes] if isinstance(passes, str) else list(_names("passes", passes)),
         "skip": list(_names("skip", skip)),
         "options": [_option(k, v) for k, v in (options or {}).items()] + _skipped(skip_ops),
@@ -497,22 +392,27 @@ def _target(target: Any) -> str:
     return name
 
 
-def _written(output_path, write: Callable[[str], list[dict[str, Any]]]):
-    from sardonyx import coreml
+def _written(output_path, report: reports.Report, write: Callable[[str], list[dict[str, Any]]]) -> Program:
+    with contextlib.ExitStack() as stack:
+        if output_path is None:
+            path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "model.mlpackage")
+        else:
+            report.path = path = os.fspath(output_path)
+        done = write(path)
+        program = load(path, mmap=output_path is not None)
+    for one in done:
+        _warn_of(one)
+        _add_stages(report, one["stages"])
+    if report.equations == 0:
+        report.before = {"nodes": sum(one["nodes"] for one in done)}
+    report.ops = program.op_counts()
+    report.nodes = sum(n for op, n in report.ops.items() if op != "const")
+    return program
 
-    if output_path is not None:
-        path = os.fspath(output_path)
-        _warn(write(path))
-        return coreml.load(path)
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.mlpackage")
-        _warn(write(path))
-        return coreml.load(path, mmap=False)
 
-
-def _warn(reports: Sequence[dict[str, Any]]) -> None:
-    for report in reports:
-        _warn_of(report)
+def _add_stages(report: reports.Report, stages: Mapping[str, float]) -> None:
+    for stage, seconds in stages.items():
+        report.stages[stage] = report.stages.get(stage, 0.0) + seconds
 
 
 def _warn_of(report: dict[str, Any]) -> None:

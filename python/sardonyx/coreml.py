@@ -11,150 +11,30 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from sardonyx import ir
+from sardonyx import _coreml_program, _coreml_registry
+from sardonyx import report as reports
 from sardonyx._error import Error, WrongType
-from sardonyx._evaluate import _from_native, _to_native
 from sardonyx._optimize import _names, _option, _request
 from sardonyx._optimize import _pipeline as _pipeline_of
+from sardonyx._program import Program, load
 from sardonyx._progress import shown
 from sardonyx._require import known_keywords, one_of
 from sardonyx._sardonyx import coreml as _native
-from sardonyx._to_coreml import from_onnx
 
-__all__ = ["Program", "apply_pass", "fp16_report", "from_onnx", "load", "native_passes", "optimize", "save"]
+__all__ = ["Program", "apply_pass", "fp16_report", "load", "native_passes", "optimize", "save"]
 
 
 def __dir__():
     return __all__
 
 
-def _as_taken(value: Any, dtype: ir.DataType) -> Any:
-    """A number or an array of numbers in the element type that the program takes, where no number gets lost in that."""
-    if value is None or dtype == ir.DataType.UNDEFINED or isinstance(value, ir.Tensor):
-        return value
-    array, taken = np.asarray(value), ir.DataType(dtype).numpy()
-    is_float = np.issubdtype(taken, np.floating)
-    kinds = "biuf" if is_float else "biu" if np.issubdtype(taken, np.integer) else ""
-    if array.dtype == taken or array.dtype.kind not in kinds:
-        return value
-    if not is_float and array.size and (array.min() < np.iinfo(taken).min or array.max() > np.iinfo(taken).max):
-        return value
-    return array.astype(taken)
-
-
-class Program:
-    """An ML program: functions of MIL ops, and the description of their inputs and outputs."""
-
-    __slots__ = ("_native",)
-
-    def __init__(self, native):
-        self._native = native
-
-    def save(self, path: str | os.PathLike) -> None:
-        """Writes a package if the path ends in .mlpackage, or a bare model file (.mlmodel) with its weights
-        beside it."""
-        self._native.save(os.fspath(path))
-
-    @property
-    def specification_version(self) -> int:
-        """The version of the format: 6 is iOS 15, 9 is iOS 18."""
-        return self._native.specification_version()
-
-    @property
-    def functions(self) -> list[str]:
-        """The names of the functions, the main one first."""
-        return self._native.function_names()
-
-    def op_counts(self) -> dict[str, int]:
-        """How many ops there are of each type, nested blocks included."""
-        return dict(self._native.op_counts())
-
-    def infer_types(self) -> list[str]:
-        """Infers the types of all values by the ops' rules. Returns the type errors."""
-        return self._native.infer()
-
-    def run(
-        self,
-        inputs: Mapping[str, Any] | Sequence[Any],
-        function: str = "",
-        state: MutableMapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """Runs a function on Sardonyx's evaluator, on any system: exact and slow, for inspecting values.
-
-        Inputs by name or in order, as arrays; results by name. `state` has the initial values of the
-        states and receives the final ones; without it they start with zeros. As in Core ML's own
-        prediction, numbers and booleans become floats where the program takes floats, and integers
-        become those of its width.
-        """
-        results = self._native.run(self._in_order(inputs, function, state or {}), function)
-        names = self._native.port_names(function, True)
-        if state is not None:
-            kept = [name for name, _, _ in self._native.states(function)]
-            state.update(zip(kept, map(_from_native, results[len(names) :]), strict=True))
-        return dict(zip(names, map(_from_native, results[: len(names)]), strict=True))
-
-    def make_state(self, function: str = "") -> dict[str, Any]:
-        """Initial states of a function by name: zeros."""
-        out = {}
-        for name, dtype, shape in self._native.states(function):
-            if -1 in shape:
-                raise Error(f"state '{name}' has a size that the program leaves open: give it an array")
-            out[name] = np.zeros(shape, ir.DataType(dtype).numpy())
-        return out
-
-    def _in_order(
-        self, inputs: Mapping[str, Any] | Sequence[Any], function: str = "", state: Mapping[str, Any] | None = None
-    ) -> list:
-        if not isinstance(inputs, Mapping | Sequence) or isinstance(inputs, str | bytes):
-            raise WrongType(
-                f"the inputs are {type(inputs).__name__}, and a mapping by name or a list in order was expected",
-                notes=[f"help: run({{{', '.join(f'{n!r}: ...' for n in self._native.port_names('', False))}}})"],
-            )
-        if not isinstance(function, str):
-            raise WrongType(
-                f"the second argument is the name of a function, not {type(function).__name__}",
-                notes=["help: give the inputs as one list, or as a mapping by name"],
-            )
-        state = state or {}
-        states = [name for name, _, _ in self._native.states(function)]
-        if unknown := sorted(set(state) - set(states)):
-            raise Error(f"there is no state '{unknown[0]}'; the states are {', '.join(states) or 'none'}")
-        ports = self._native.port_names(function, False)
-        if isinstance(inputs, Mapping):
-            names = [n for n in ports if n not in states]
-            if unknown := sorted(set(inputs) - set(names)):
-                raise Error(f"there is no input '{unknown[0]}'; the inputs are {', '.join(names)}")
-            if missing := [n for n in names if n not in inputs]:
-                raise Error(f"input '{missing[0]}' is missing")
-            inputs = [inputs[n] for n in names]
-        elif len(inputs) != (wanted := len([n for n in ports if n not in states])):
-            raise Error(f"{len(inputs)} inputs are given, and the function has {wanted}: {', '.join(ports)}")
-        values = list(inputs)
-        if states:
-            given = iter(inputs)
-            values = [state.get(n) if n in states else next(given, None) for n in ports]
-            values += given
-        dtypes = [ir.DataType(d) for d in self._native.input_dtypes(function)]
-        return [_to_native(_as_taken(v, d)) for v, d in zip(values, dtypes, strict=True)]
-
-    def text(self, *, full_constants: bool = False) -> str:
-        """The program in Sardonyx's text form."""
-        return self._native.text(full_constants)
-
-    def __repr__(self) -> str:
-        ops = sum(self.op_counts().values())
-        return f"<Program with {ops} ops in {', '.join(self.functions)}, specification version {self.specification_version}>"
-
-
-@known_keywords
-def load(path: str | os.PathLike, *, mmap: bool = True) -> Program:
-    """Reads a package or a bare model file."""
-    return Program(_native.load(os.fspath(path), mmap))
+def __getattr__(name: str) -> Any:
+    if name == "from_onnx":
+        raise AttributeError("sardonyx.coreml.from_onnx is sardonyx.to_coreml: it takes ONNX models, too")
+    raise AttributeError(f"module 'sardonyx.coreml' has no attribute '{name}'")
 
 
 @known_keywords
@@ -190,7 +70,7 @@ def fp16_report(
 
 @known_keywords
 def optimize(
-    model: str | os.PathLike | bytes,
+    model: str | os.PathLike | bytes | Program,
     output_path: str | os.PathLike | None = None,
     *,
     passes: Any = "default",
@@ -203,8 +83,10 @@ def optimize(
     link_weights: bool = False,
     count_savings: bool = False,
     progress: bool | Callable[[str, int, int], Any] = False,
-) -> dict[str, Any] | Program:
-    """Runs passes on a package or model file, or on the bytes of one, and writes another (or the same).
+    return_report: bool = False,
+) -> Any:
+    """Runs passes on a package or model file, on the bytes of one, or on a `Program`. Returns the program; with
+    `output_path`, which may be the same, it is written there first.
 
     `passes` is a preset by coremltools' name ("default", "cleanup", ...), a pass by any spelling, a list of
     these, or a `PassPipeline` of coremltools, whose options count as well (and whose add_fp16_cast and
@@ -213,11 +95,10 @@ def optimize(
     {"skip_const_by_size": 1e6}}`. With `compute_precision="fp16"` presets end in half precision;
     `calibration` has the inputs of runs, and ops that overflow in these runs keep single precision. `verify`
     is as of `sardonyx.optimize`. With `link_weights`, both packages share an unchanged weights file (a hard
-    link, where the file system can) instead of a copy: writing into it changes both. `count_savings` and
-    `progress` are as of `sardonyx.optimize`. Returns a report: ops before and after, each pass and its time;
-    without `output_path`, the program.
+    link, where the file system can) instead of a copy: writing into it changes both. `count_savings`,
+    `progress` and `return_report` are as of `sardonyx.optimize`.
     """
-    if not isinstance(model, (str, os.PathLike, bytes, bytearray, memoryview)):
+    if not isinstance(model, (str, os.PathLike, bytes, bytearray, memoryview, Program)):
         raise WrongType(
             f"passes run on a path or on bytes of a model file, not on {type(model).__name__}",
             notes=(
@@ -225,7 +106,7 @@ def optimize(
                 "with model.save(path)",
             ),
         )
-    if isinstance(model, (bytes, bytearray, memoryview)) or output_path is None:
+    if not isinstance(model, (str, os.PathLike)) or output_path is None:
         return _optimize_there(
             model,
             output_path,
@@ -239,6 +120,7 @@ def optimize(
             link_weights=link_weights,
             count_savings=count_savings,
             progress=progress,
+            return_report=return_report,
         )
     one_of("verify", verify, ("off", "model", "pass"))
     if options is not None and not isinstance(options, Mapping):
@@ -247,7 +129,7 @@ def optimize(
         one_of("compute_precision", compute_precision, ("fp16", "fp32"))
     skip = _names("skip", skip)
     if not isinstance(passes, str) and hasattr(passes, "get_all_options"):
-        passes, own = _pipeline(passes, skip, compute_precision == "fp16")
+        passes, own = pipeline_of(passes, skip, compute_precision == "fp16")
         options = own | dict(_flat(options or {}))
     options = dict(options or {})
     if compute_precision is not None:
@@ -265,15 +147,19 @@ def optimize(
         link_weights=bool(link_weights),
         count_savings=bool(count_savings),
     )
-    with shown(progress, os.path.basename(os.fspath(model))) as report:
-        return _native.optimize_file(os.fspath(model), os.fspath(output_path), request | {"progress": report})
+    name = os.path.basename(os.fspath(model))
+    with shown(progress, name) as step:
+        numbers = _native.optimize_file(os.fspath(model), os.fspath(output_path), request | {"progress": step})
+    report = reports.finished(reports.of_optimization(name, numbers, output_path))
+    program = load(output_path)
+    return reports.Reported(program, report) if return_report else program
 
 
 # Passes of a conversion to half precision. On files they run only with compute_precision="fp16".
 _HALF = ("add_fp16_cast", "add_int16_cast")
 
 
-def _pipeline(pipeline: Any, skip: Sequence[str], half: bool) -> tuple[list[str], dict[str, Any]]:
+def pipeline_of(pipeline: Any, skip: Sequence[str] = (), half: bool = True) -> tuple[list[str], dict[str, Any]]:
     """Names of the passes of a coremltools `PassPipeline`, and their options."""
     pipeline.validate()
 
@@ -307,8 +193,8 @@ def _flat(options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield str(key), value
 
 
-def _optimize_there(model, output_path, **what) -> dict[str, Any] | Program:
-    """optimize() through temporary files: for bytes, or without an output path."""
+def _optimize_there(model, output_path, **what) -> Any:
+    """optimize() through temporary files: for what is in memory, or without an output path."""
     with tempfile.TemporaryDirectory() as folder:
         source: str | os.PathLike
         if isinstance(model, (bytes, bytearray, memoryview)):
@@ -316,13 +202,17 @@ def _optimize_there(model, output_path, **what) -> dict[str, Any] | Program:
             source = os.path.join(folder, "in.mlmodel")
             with open(source, "wb") as f:
                 f.write(model)
+        elif isinstance(model, Program):
+            source = os.path.join(folder, "in.mlpackage")
+            model.save(source)
         else:
             source = model
         if output_path is not None:
             return optimize(source, output_path, **what)
         made = os.path.join(folder, "out.mlpackage" if os.path.isdir(source) else "out.mlmodel")
-        optimize(source, made, **what)
-        return load(made, mmap=False)
+        done = optimize(source, made, **what)
+        program = load(made, mmap=False)  # its files will be gone
+        return done._replace(model=program) if what["return_report"] else program
 
 
 def apply_pass(prog: Any, name: str, **options: Any) -> None:
@@ -332,8 +222,6 @@ def apply_pass(prog: Any, name: str, **options: Any) -> None:
     identity. add_fp16_cast also takes `op_selector`, a predicate: ops for which it is false keep single
     precision.
     """
-    from sardonyx import _coreml_program
-
     _coreml_program.require_program(prog)
     if not isinstance(name, str):
         raise WrongType(f"the name of a pass is a string, not {name!r}", notes=("help: one pass at a time",))
@@ -351,6 +239,4 @@ def native_passes():
 
     This affects all threads, since coremltools has one registry of passes. Blocks may nest and overlap.
     """
-    from sardonyx import _coreml_registry
-
     return _coreml_registry.native_passes()

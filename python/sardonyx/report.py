@@ -1,11 +1,12 @@
-"""The report of the last export or optimization: `sardonyx.report.last()`."""
+"""Reports of exports, optimizations and conversions: what `return_report=True` returns beside the model."""
 
 import html
 import logging
-import threading
+import os
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-__all__ = ["Report", "Shadow", "last"]
+__all__ = ["Report", "Reported", "Shadow"]
 
 
 def preformatted(text: object) -> str:
@@ -96,6 +97,13 @@ class Report:
         return self.table
 
 
+class Reported(NamedTuple):
+    """What a call with `return_report=True` returns."""
+
+    model: Any  # what the call returns otherwise
+    report: Report
+
+
 def _short(n: float, unit: str = "") -> str:
     """The number with three digits: "-", "12", "-1.43 MB"."""
     prefix, size = "", abs(n)
@@ -135,26 +143,48 @@ def chart(report: Report) -> str:
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} style="{style}">{"".join(lines)}</svg>'
 
 
-_local = threading.local()
 _log = logging.getLogger("sardonyx")
 _log.addHandler(logging.NullHandler())  # silent unless the program sets up logging
 
 
-def last() -> Report:
-    """The report of this thread's last finished export or optimization."""
-    report = getattr(_local, "last", None)
-    if report is None:
-        raise LookupError("nothing was exported or optimized in this thread yet")
-    return report
+def of_optimization(name: str, numbers: dict[str, Any], path: str | os.PathLike | None = None) -> Report:
+    """The report of what native code optimized."""
+    after = numbers["after"]
+    return Report(
+        model_name=name,
+        stages=numbers["stages"],
+        nodes=after["nodes"],
+        bytes=after["file_bytes"],
+        ops=after["ops"],
+        path=None if path is None else os.fspath(path),
+        before=numbers["before"],
+        after=after,
+        saved_beside=numbers.get("saved_beside", {}),
+        at=numbers.get("at", ""),
+        passes=numbers["passes"],
+        faults=numbers["faults"],
+        evaluations=numbers["evaluations"],
+        largest_error=numbers["largest_error"],
+        warnings=numbers["warnings"],
+    )
 
 
-def _set_last(report: Report) -> None:
-    _local.last = report
+def finished(report: Report) -> Report:
+    """Logs the report, and returns it."""
     for text in (*report.warnings, *report.faults):
         _log.warning("%s", text)
     if not _log.isEnabledFor(logging.INFO):
-        return
+        return report
     _log.info("%s, %.1f ms", report.table.partition("\n")[0], 1000 * sum(report.stages.values()))
     for p in report.passes:
         if p["changed"]:
             _log.debug("%s: %s, %.1f ms", p["name"], p["counts"] or "changed", 1000 * p["seconds"])
+    return report
+
+
+def __getattr__(name: str) -> Any:
+    if name == "last":
+        raise AttributeError(
+            "sardonyx.report.last() does not exist: model, report = sardonyx.optimize(..., return_report=True)"
+        )
+    raise AttributeError(f"module 'sardonyx.report' has no attribute '{name}'")

@@ -25,7 +25,7 @@ struct ModelComparison {
 };
 
 // An ONNX model and a Core ML program are compared up to a thousandth of the largest element of each result, and up to a
-// fiftieth where the second computes in half precision.
+// fiftieth where one computes in half precision.
 // Pairs inputs by position; `after` may lack some of the inputs of `before`. Infers the types of both. Throws
 // kInvalidArgument if the signatures do not match. `target` names the runtime that must load both; empty
 // means the newest. `after` is not checked if that runtime is certain not to load `before`.

@@ -66,13 +66,12 @@ def converted(source: Path, want: list[list | None], feeds: list[Feeds], bound: 
     """`want`: onnxruntime's results for each size, None where it has none; `bound`: as a share of the largest."""
     import onnx
     import sardonyx
-    from sardonyx import coreml
 
     names = [i.name for i in onnx.load(source, load_external_data=False).graph.input]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            program = coreml.from_onnx(str(source), minimum_deployment_target=TARGET, compute_precision="fp32")
+            program = sardonyx.to_coreml(str(source), minimum_deployment_target=TARGET, compute_precision="fp32")
         except sardonyx.Error as error:
             return Outcome("refused", refusal(str(error)))
     for size, (results, one) in enumerate(zip(want, feeds, strict=True)):

@@ -14,7 +14,6 @@ import numpy as np
 import onnx
 import sardonyx
 from onnx import TensorProto, numpy_helper
-from sardonyx import coreml
 
 TARGETS = ("iOS15", "iOS16", "iOS17", "iOS18")
 NEWEST = TARGETS[-1]
@@ -240,7 +239,7 @@ def run(model: onnx.ModelProto, inputs, results, target: str, rtol: float, atol:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            program = coreml.from_onnx(
+            program = sardonyx.to_coreml(
                 model, minimum_deployment_target=target, compute_precision="fp32", sizes=_bounds(model, inputs)
             )
         except sardonyx.Error as error:

@@ -246,13 +246,14 @@ def test_a_declared_shape_that_inference_contradicts_is_corrected(tmp_path, decl
         [value("y", declared if where == "result" else None)],
         inner=[value("a", declared)] if where == "inner" else [],
     )
-    made, warned = sardonyx.optimize(m), sardonyx.report.last().warnings
+    made, report = sardonyx.optimize(m, return_report=True)
+    warned = report.warnings
     np.testing.assert_array_equal(run(made, {"x": numbers(2, 3)}, LEVELS[1])[0], -np.maximum(numbers(2, 3), 0))
     assert len(warned) == 1 and "was declared as" in warned[0]
     assert [d.dim_value for d in made.graph.output[0].type.tensor_type.shape.dim] in ([], [2, 3])
-    sardonyx.optimize(made)
-    assert sardonyx.report.last().warnings == []
-    sardonyx.coreml.from_onnx(m, tmp_path / "m.mlpackage")
+    _, report = sardonyx.optimize(made, return_report=True)
+    assert report.warnings == []
+    sardonyx.to_coreml(m, output_path=tmp_path / "m.mlpackage")
 
 
 @pytest.mark.parametrize("carried", [[5, 5], [6]])
@@ -280,7 +281,8 @@ def test_a_domain_that_no_import_names_gets_one():
         [value("x", [2, 3])],
         [value("y", [2, 3])],
     )
-    made, warned = sardonyx.optimize(m), sardonyx.report.last().warnings
+    made, report = sardonyx.optimize(m, return_report=True)
+    warned = report.warnings
     assert [(i.domain, i.version) for i in made.opset_import] == [("", 17), ("com.microsoft", 1)]
     assert sum("com.microsoft" in w and "'here'" in w for w in warned) == 1
     optimized(m, {"x": numbers(2, 3)})
@@ -464,8 +466,8 @@ def test_what_feeds_an_ill_typed_node_is_left_as_it_is():
         {"zero": np.int64(0), "one": np.int64(1), "four": np.int64(4), "two_": [2], "first": [0], "w": numbers(8)}
         | {"w2": numbers(8, 5), "c": numbers(5)},
     )
-    made = sardonyx.optimize(m)
-    assert "do not broadcast" in sardonyx.report.last().warnings[0]
+    made, report = sardonyx.optimize(m, return_report=True)
+    assert "do not broadcast" in report.warnings[0]
     assert operators(made) == [*operators(m)[:9], "Gemm"]
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = LEVELS[0]

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import sardonyx
+from sardonyx.compat.onnxsim import simplify
 
 
 @pytest.fixture
@@ -194,14 +195,14 @@ def test_small_types_are_compared(dtype):
 
 
 def test_shadow():
-    sardonyx.to_onnx(lambda x: jnp.sin(x) * 2, [("B", 3)], shadow=other_exporter)
-    told = sardonyx.report.last().shadow
+    _, report = sardonyx.to_onnx(lambda x: jnp.sin(x) * 2, [("B", 3)], shadow=other_exporter, return_report=True)
+    told = report.shadow
     assert told.same_results and (told.exporter, told.other_nodes) == ("other_exporter", 2)
     assert told.more == {"Mul": 1} and told.fewer == {"Add": 1}
-    assert "results agree" in str(sardonyx.report.last())
+    assert "results agree" in str(report)
 
-    sardonyx.to_onnx(lambda x: jnp.sin(x) * 3, [("B", 3)], shadow=other_exporter)
-    assert sardonyx.report.last().shadow.same_results is False
+    _, report = sardonyx.to_onnx(lambda x: jnp.sin(x) * 3, [("B", 3)], shadow=other_exporter, return_report=True)
+    assert report.shadow.same_results is False
 
 
 def test_shadow_with_jax2onnx_passes_on_shapes_and_dtypes(monkeypatch):
@@ -217,20 +218,22 @@ def test_shadow_with_jax2onnx_passes_on_shapes_and_dtypes(monkeypatch):
         return {"y": jnp.take(p["w"], i, 0) * scale, "n": i + p["n"]}
 
     inputs = [{"w": "f32[7,H]", "n": "i32[]"}, "i32[B,2*T]"]
-    sardonyx.to_onnx(fn, inputs, {"scale": np.float32(3)}, shadow="jax2onnx")
-    assert sardonyx.report.last().shadow.same_results, str(sardonyx.report.last().shadow)
+    _, report = sardonyx.to_onnx(fn, inputs, {"scale": np.float32(3)}, shadow="jax2onnx", return_report=True)
+    assert report.shadow.same_results, str(report.shadow)
     assert seen == [[((), "int32"), ((7, "H"), "float32"), (("B", "2*T"), "int32")]]
-    sardonyx.to_onnx(jnp.sin, [("B", 3)], shadow="jax2onnx")  # keywords that it already accepts stay as written
-    assert sardonyx.report.last().shadow.same_results and seen[1] == [(("B", 3), "given")]
+    _, report = sardonyx.to_onnx(
+        jnp.sin, [("B", 3)], shadow="jax2onnx", return_report=True
+    )  # keywords that it already accepts stay as written
+    assert report.shadow.same_results and seen[1] == [(("B", 3), "given")]
 
 
 def test_shadow_that_fails():
     def broken(fn, inputs):
         raise RuntimeError("no way")
 
-    model = sardonyx.to_onnx(jnp.sin, [("B", 3)], shadow=broken)
+    model, report = sardonyx.to_onnx(jnp.sin, [("B", 3)], shadow=broken, return_report=True)
     assert len(model.graph.node) == 1
-    assert "it failed: RuntimeError: no way" in sardonyx.report.last().shadow.text
+    assert "it failed: RuntimeError: no way" in report.shadow.text
     with pytest.raises(sardonyx.Error, match="shadow='torch'"):
         sardonyx.to_onnx(jnp.sin, [(3,)], shadow="torch")
     with pytest.raises(sardonyx.Error, match="must return an onnx.ModelProto, found int"):
@@ -241,9 +244,9 @@ def test_shadow_in_other_shapes():
     def flat(fn, inputs):
         return sardonyx.to_onnx(lambda x: jnp.ravel(fn(x)), inputs)
 
-    sardonyx.to_onnx(jnp.sin, [(2, 3)], shadow=flat)
-    assert "'output' is float32[6] there, float32[2, 3] here" in sardonyx.report.last().shadow.text
-    assert np.isfinite(sardonyx.report.last().stages["shadow"])
+    _, report = sardonyx.to_onnx(jnp.sin, [(2, 3)], shadow=flat, return_report=True)
+    assert "'output' is float32[6] there, float32[2, 3] here" in report.shadow.text
+    assert np.isfinite(report.stages["shadow"])
 
 
 # --- results that JAX leaves open
@@ -377,19 +380,19 @@ def test_the_optimizer_of_onnxruntime_is_blamed(monkeypatch):
     assert error.value.notes[0] == "without its optimizations they agree with JAX: the model is right"
 
 
-def test_allclose_blames_it_too(monkeypatch):
+def test_compare_blames_it_too(monkeypatch):
     model = sardonyx.to_onnx(jnp.exp, [("B", 3)])
     Broken(monkeypatch)
-    same, text = sardonyx.allclose(jnp.exp, model, [(2, 3)])
+    same, text = sardonyx.compare(jnp.exp, model, [(2, 3)])
     assert not same and "differs by up to 1 " in text
     assert text.endswith("changes the results when it optimizes the graph; without its optimizations they agree")
 
 
 def test_a_wrong_model_is_not_its_fault(wrong_sine, monkeypatch):
     model = sardonyx.to_onnx(jnp.sin, [("B", 3)])
-    assert "optimiz" not in sardonyx.allclose(jnp.sin, model, [(2, 3)])[1]
+    assert "optimiz" not in sardonyx.compare(jnp.sin, model, [(2, 3)]).text
     Broken(monkeypatch)
-    assert "optimiz" not in sardonyx.allclose(jnp.sin, model, [(2, 3)])[1]
+    assert "optimiz" not in sardonyx.compare(jnp.sin, model, [(2, 3)]).text
 
 
 @pytest.mark.parametrize("what", ["load", "run"])
@@ -411,8 +414,8 @@ def test_where_nothing_differs_one_session_is_made(monkeypatch):
 
 def test_shadow_names_the_side_that_it_changes(monkeypatch):
     Broken(monkeypatch)
-    sardonyx.to_onnx(jnp.exp, [("B", 3)], shadow=lambda fn, inputs: wrong_by_one())
-    told = sardonyx.report.last().shadow
+    _, report = sardonyx.to_onnx(jnp.exp, [("B", 3)], shadow=lambda fn, inputs: wrong_by_one(), return_report=True)
+    told = report.shadow
     assert not told.same_results
     assert "ours: onnxruntime" in told.text and "theirs: onnxruntime" in told.text
 
@@ -427,5 +430,5 @@ def wrong_by_one():
 def test_simplify_compares_with_the_model_as_it_is_written(monkeypatch):
     Broken(monkeypatch)
     with pytest.warns(UserWarning, match="changes the results when it optimizes the graph"):
-        _, ok = sardonyx.simplify(wrong_by_one(), check_n=1, test_input_shapes={"x": [2, 3]})
+        _, ok = simplify(wrong_by_one(), check_n=1, test_input_shapes={"x": [2, 3]})
     assert not ok

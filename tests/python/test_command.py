@@ -237,7 +237,7 @@ def test_tolerances(tmp_path):
     assert told["ok"] and told["rtol"] == 0.011 and 0.01 < told["largest_error"] < 0.1
     assert "result 'y'" in told["largest_error_at"]
     assert run("verify", a, b, "--rtol", -1).returncode == 2
-    assert not sardonyx.verify(a, b, rtol=0.009) and sardonyx.verify(a, b, rtol=0.011)
+    assert not sardonyx.compare(a, b, rtol=0.009) and sardonyx.compare(a, b, rtol=0.011)
 
 
 def test_tolerances_of_an_optimization(tmp_path):
@@ -758,15 +758,15 @@ def test_python_says_what_the_commands_say(model, tmp_path):
     diff = sardonyx.diff(model, small)
     assert diff and not sardonyx.diff(model, model) and diff.ops["Gelu"] == ("", "1")
     assert diff.interface["opset of ai.onnx"] == ("17", "20")
-    found = sardonyx.verify(model, small)
+    found = sardonyx.compare(model, small)
     assert (
         found and found.evaluations == 5 and 0 < found.largest_error < 1e-5 and "result 'y'" in found.largest_error_at
     )
     wrong = gelu()
     wrong.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.float32(2), "one"))
-    found = sardonyx.verify(model, wrong)
+    found = sardonyx.compare(model, wrong)
     assert not found and "became" in found.difference and "differ" in str(found)
-    for name in ("verify", "diff", "check", "info", "testing"):
+    for name in ("compare", "diff", "check", "info", "testing"):
         assert name in dir(sardonyx) and name in sardonyx.__all__
 
 

@@ -156,10 +156,10 @@ def test_convert_on_native_passes(name, tmp_path):
 def test_optimize_files(tmp_path):
     source, out = tmp_path / "in.mlpackage", tmp_path / "out.mlpackage"
     programs.save(programs.resnet(), source, ct.target.iOS15)
-    done = coreml.optimize(source, out, passes=["common::fuse_conv_batchnorm"])
-    assert done["before"]["ops"]["batch_norm"] > done["after"]["ops"].get("batch_norm", 0)
+    _, done = coreml.optimize(source, out, passes=["common::fuse_conv_batchnorm"], return_report=True)
+    assert done.before["ops"]["batch_norm"] > done.after["ops"].get("batch_norm", 0)
     written = coreml.load(out).op_counts()
-    assert {k: v for k, v in done["after"]["ops"].items() if k != "const"} == {
+    assert {k: v for k, v in done.after["ops"].items() if k != "const"} == {
         k: v for k, v in written.items() if k != "const"
     }
     with pytest.raises(sardonyx.Error, match="fuse_conv_bias"):

@@ -44,14 +44,14 @@ def test_compression_is_coremltools_own(tmp_path):
     assert not result.exists()
     done = coreml.optimize(source, result, passes="default_palettization", skip=["compression::palettize_weights"])
     default = coreml.optimize(source, tmp_path / "default.mlpackage")
-    assert done["after"]["ops"] == default["after"]["ops"]
+    assert done.op_counts() == default.op_counts()
 
 
 def test_empty_changes_nothing(tmp_path):
     source, result = tmp_path / "in.mlpackage", tmp_path / "out.mlpackage"
     programs.save(programs.resnet(), source, ct.target.iOS17)
-    done = coreml.optimize(source, result, passes="empty")
-    assert done["after"]["ops"] == done["before"]["ops"]
+    program, done = coreml.optimize(source, result, passes="empty", return_report=True)
+    assert done.after["ops"] == done.before["ops"] == program.op_counts() and done.path == str(result)
 
 
 def test_bytes_and_results_without_a_file(tmp_path):
@@ -72,8 +72,12 @@ def test_bytes_and_results_without_a_file(tmp_path):
         assert isinstance(program, coreml.Program) and program.op_counts()["relu"] == 1
         assert (program.run([x])["y"] == np.maximum(x + [2, 3, 4], 0)).all()
     assert sorted(tmp_path.rglob("*")) == before
-    report = coreml.optimize(blob, tmp_path / "out.mlmodel", passes=["merge_consecutive_relus"])
-    assert report["after"]["ops"]["relu"] == 1 and coreml.load(tmp_path / "out.mlmodel").op_counts()["relu"] == 1
+    for model in (blob, coreml.load(source)):
+        program, report = coreml.optimize(
+            model, tmp_path / "out.mlmodel", passes=["merge_consecutive_relus"], return_report=True
+        )
+        assert report.after["ops"]["relu"] == program.op_counts()["relu"] == 1
+        assert coreml.load(tmp_path / "out.mlmodel").op_counts()["relu"] == 1
     for size, constant in ((2, False), (1e6, True)):
         grouped = {"common::const_elimination": {"skip_const_by_size": size}}
         ops = coreml.optimize(source, passes=["const_elimination"], options=grouped).op_counts()
@@ -171,7 +175,7 @@ def test_reports_say_what_each_pass_changed_and_where(tmp_path):
     source, result = tmp_path / "in.mlpackage", tmp_path / "out.mlpackage"
     programs.save(pipelined, source, ct.target.iOS17)
     passes = ["common::const_elimination", "common::merge_consecutive_relus", "common::fuse_conv_bias"]
-    folded, merged, idle = coreml.optimize(source, result, passes=passes)["passes"]
+    folded, merged, idle = coreml.optimize(source, result, passes=passes, return_report=True).report.passes
     assert folded["ops"] == {"sqrt": (1, 0)} and folded["at"] == []
     assert merged["ops"] == {"const": (1, 0), "relu": (2, 1)} and merged["seconds"] > 0
     ((rule, op, name),) = merged["at"]

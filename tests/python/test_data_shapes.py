@@ -306,10 +306,10 @@ def test_sizes_have_names_and_are_reported():
     def fn(x, n):
         return x[x > 0], jnp.arange(n), x[x < 0], jnp.unique(x > 0)
 
-    model = sardonyx.to_onnx(fn, [("B",), "i32[]"], output_names="positional")
+    model, report = sardonyx.to_onnx(fn, [("B",), "i32[]"], output_names="positional", return_report=True)
     dims = [o.type.tensor_type.shape.dim[0].dim_param for o in model.graph.output]
     assert dims == ["nonzero_0", "arange_0", "nonzero_1", "unique_0"]
-    assert sardonyx.report.last().data_sizes["nonzero_1"] == "nonzero of bool[B]"
+    assert report.data_sizes["nonzero_1"] == "nonzero of bool[B]"
 
 
 def test_names_of_the_inputs_are_not_taken():
@@ -330,9 +330,13 @@ def test_nothing_is_kept_from_programs_that_need_no_such_size(monkeypatch):
 
     monkeypatch.setattr(_data_shapes, "active", None)  # would be called otherwise
     traced = []
-    sardonyx.to_onnx(lambda x: traced.append(1) or jnp.nonzero(x, size=3)[0] + jnp.arange(x.shape[0] * 0 + 3), [("B",)])
+    _, report = sardonyx.to_onnx(
+        lambda x: traced.append(1) or jnp.nonzero(x, size=3)[0] + jnp.arange(x.shape[0] * 0 + 3),
+        [("B",)],
+        return_report=True,
+    )
     assert traced == [1]
-    assert sardonyx.report.last().data_sizes == {}
+    assert report.data_sizes == {}
 
 
 def test_the_original_functions_are_put_back():
@@ -506,8 +510,8 @@ def test_two_exports_of_a_jitted_function_do_not_share_symbols():
         return x[x > 0]
 
     for _ in range(2):
-        sardonyx.to_onnx(lambda x: positive(x) * 2, [(7,)])
-        assert list(sardonyx.report.last().data_sizes) == ["nonzero_0"]
+        _, report = sardonyx.to_onnx(lambda x: positive(x) * 2, [(7,)], return_report=True)
+        assert list(report.data_sizes) == ["nonzero_0"]
 
 
 def test_sizes_of_different_arrays_do_not_fit():

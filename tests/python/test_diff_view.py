@@ -191,13 +191,13 @@ def test_results_show_themselves_in_notebooks(tmp_path):
     assert "nodes: 2 same, 0 moved, 1 changed, 1 removed, 1 added" in shown
     assert "<td>&lt;b&gt;</td>" in shown and "<b>" not in shown and "<td>Neg</td>" in shown
     assert sardonyx.diff(a, a)._repr_html_() == "<p>the models are the same</p>"
-    for result in (sardonyx.info(a), sardonyx.check(a), sardonyx.verify(a, a)):
+    for result in (sardonyx.info(a), sardonyx.check(a), sardonyx.compare(a, a)):
         shown = result._repr_html_()
         assert shown.startswith("<pre") and str(result).splitlines()[0] in shown.replace("&gt;", ">").replace(
             "&lt;", "<"
         )
-    sardonyx.optimize(onnx.load(a))
-    assert "became" in sardonyx.report.last()._repr_html_()
+    _, report = sardonyx.optimize(onnx.load(a), return_report=True)
+    assert "became" in report._repr_html_()
 
 
 def test_bodies_are_compared(tmp_path):

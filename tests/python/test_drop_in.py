@@ -1,4 +1,4 @@
-"""`sardonyx.simplify` and `sardonyx.slim`: calls of onnxsim and onnxslim that only had their import changed."""
+"""`simplify` and `slim` of `sardonyx.compat`: calls of onnxsim and onnxslim that only had their import changed."""
 
 import io
 
@@ -8,6 +8,8 @@ import pytest
 import sardonyx
 from onnx import TensorProto, helper, numpy_helper
 from sardonyx._run import Session
+from sardonyx.compat.onnxsim import simplify
+from sardonyx.compat.onnxslim import slim
 
 
 def network(size: object = "B") -> onnx.ModelProto:
@@ -56,7 +58,7 @@ def test_simplify_as_with_onnxsim(tmp_path):
     model = network()
     onnx.save(model, tmp_path / "m.onnx")
     for given in (model, str(tmp_path / "m.onnx")):
-        smaller, ok = sardonyx.simplify(given, check_n=2, test_input_shapes={"x": [2, 3, 7, 11]})
+        smaller, ok = simplify(given, check_n=2, test_input_shapes={"x": [2, 3, 7, 11]})
         assert ok and ops(smaller) == ["Conv", "Relu", "Sub", "Neg"]
         for name, value in run(model).items():
             assert np.abs(run(smaller)[name] - value).max() < 1e-5 * np.abs(value).max()
@@ -75,27 +77,27 @@ def test_simplify_as_with_onnxsim(tmp_path):
     ],
 )
 def test_keywords_of_onnxsim(keywords, expected):
-    smaller, ok = sardonyx.simplify(network(), 1, **keywords)
+    smaller, ok = simplify(network(), 1, **keywords)
     assert ok and sorted(ops(smaller)) == sorted(expected)
 
 
 def test_simplify_gives_sizes_and_opsets(tmp_path):
-    smaller, _ = sardonyx.simplify(network(), overwrite_input_shapes={"x": [2, 3, 7, 11]}, target_opset_version=20)
+    smaller, _ = simplify(network(), overwrite_input_shapes={"x": [2, 3, 7, 11]}, target_opset_version=20)
     assert smaller.opset_import[0].version == 20
     assert [d.dim_value for d in smaller.graph.input[0].type.tensor_type.shape.dim] == [2, 3, 7, 11]
-    sardonyx.simplify(network(), output_path=tmp_path / "out.onnx")
+    simplify(network(), output_path=tmp_path / "out.onnx")
     assert ops(onnx.load(tmp_path / "out.onnx")) == ["Conv", "Relu", "Sub", "Neg"]
 
 
 def test_minus_one_keeps_a_size():
-    smaller, _ = sardonyx.simplify(network(), overwrite_input_shapes={"x": [-1, 3, 7, 11]})
+    smaller, _ = simplify(network(), overwrite_input_shapes={"x": [-1, 3, 7, 11]})
     assert [d.dim_param or d.dim_value for d in smaller.graph.input[0].type.tensor_type.shape.dim] == ["B", 3, 7, 11]
-    fixed = sardonyx.slim(network(), input_shapes=["x:2,-1,-1,11"])
+    fixed = slim(network(), input_shapes=["x:2,-1,-1,11"])
     assert [d.dim_value for d in fixed.graph.input[0].type.tensor_type.shape.dim] == [2, 3, 7, 11]
 
 
 def test_inner_values_have_types():
-    for smaller in (sardonyx.simplify(network())[0], sardonyx.slim(network())):
+    for smaller in (simplify(network())[0], slim(network())):
         known = {v.name for v in smaller.graph.value_info} | {o.name for o in smaller.graph.output}
         assert {name for node in smaller.graph.node for name in node.output} <= known
 
@@ -103,7 +105,7 @@ def test_inner_values_have_types():
 def test_a_second_run_replaces_the_weights_of_the_first(tmp_path):
     path = tmp_path / "out.onnx"
     for _ in range(2):
-        sardonyx.slim(network(), str(path), save_as_external_data=True)
+        slim(network(), str(path), save_as_external_data=True)
         size = (tmp_path / "out.onnx.data").stat().st_size
     assert size < 2 * sum(len(t.raw_data) for t in network().graph.initializer)
     assert ops(onnx.load(path)) == ["Conv", "Relu", "Sub", "Neg"]
@@ -112,35 +114,34 @@ def test_a_second_run_replaces_the_weights_of_the_first(tmp_path):
 def test_initializers_that_are_inputs_become_constants_unless_they_may_change():
     model = network()
     model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [5, 3, 7, 7]))
-    closed, _ = sardonyx.simplify(model)
+    closed, _ = simplify(model)
     assert [i.name for i in closed.graph.input] == ["x"] and "BatchNormalization" not in ops(closed)
-    open_, _ = sardonyx.simplify(model, mutable_initializer=True)
+    open_, _ = simplify(model, mutable_initializer=True)
     assert "w" in [i.name for i in open_.graph.input] and "BatchNormalization" in ops(open_)
 
 
 def test_a_model_that_computes_something_else_is_not_ok(monkeypatch):
-    from sardonyx import _drop_in
-
     other = network()
     other.graph.node[7].op_type = "Abs"
-    monkeypatch.setattr(_drop_in, "_optimized", lambda *a, **k: other)
-    assert sardonyx.simplify(network(), 1)[1] is False
-    assert sardonyx.slim(network(), model_check=True) is None
+    for module in ("onnxsim", "onnxslim"):
+        monkeypatch.setattr(f"sardonyx.compat.{module}.optimized", lambda *a, **k: other)
+    assert simplify(network(), 1)[1] is False
+    assert slim(network(), model_check=True) is None
 
 
 @pytest.mark.parametrize(
     "call, text",
     [
-        (lambda m: sardonyx.simplify(m, custom_lib="x.so"), "custom_lib"),
-        (lambda m: sardonyx.simplify(m, chekc_n=1), "'chekc_n'\n.*did you mean 'check_n'?"),
-        (lambda m: sardonyx.simplify(m, unused_output=["q"]), "no result 'q'"),
-        (lambda m: sardonyx.simplify(m, 1, input_fill="noise"), "'noise'"),
-        (lambda m: sardonyx.simplify("nowhere.onnx"), "nowhere.onnx"),
-        (lambda m: sardonyx.simplify(m, skipped_optimizers=["fuse_all"]), "'fuse_all'"),
-        (lambda m: sardonyx.slim(m, dtype="fp16"), "dtype"),
-        (lambda m: sardonyx.slim(m, input_shapes=["x1,3"]), "'x1,3'"),
-        (lambda m: sardonyx.slim(m, modelcheck=True), "'modelcheck'\n.*did you mean 'model_check'?"),
-        (lambda m: sardonyx.slim(m, outputs=["nothing"]), "nothing"),
+        (lambda m: simplify(m, custom_lib="x.so"), "custom_lib"),
+        (lambda m: simplify(m, chekc_n=1), "'chekc_n'\n.*did you mean 'check_n'?"),
+        (lambda m: simplify(m, unused_output=["q"]), "no result 'q'"),
+        (lambda m: simplify(m, 1, input_fill="noise"), "'noise'"),
+        (lambda m: simplify("nowhere.onnx"), "nowhere.onnx"),
+        (lambda m: simplify(m, skipped_optimizers=["fuse_all"]), "'fuse_all'"),
+        (lambda m: slim(m, dtype="fp16"), "dtype"),
+        (lambda m: slim(m, input_shapes=["x1,3"]), "'x1,3'"),
+        (lambda m: slim(m, modelcheck=True), "'modelcheck'\n.*did you mean 'model_check'?"),
+        (lambda m: slim(m, outputs=["nothing"]), "nothing"),
     ],
 )
 def test_what_cannot_be_done_is_refused_by_name(call, text):
@@ -149,18 +150,18 @@ def test_what_cannot_be_done_is_refused_by_name(call, text):
 
 
 def test_slim_as_with_onnxslim(tmp_path):
-    smaller = sardonyx.slim(network(), model_check=True, model_check_inputs=["x:2,3,7,11"])
+    smaller = slim(network(), model_check=True, model_check_inputs=["x:2,3,7,11"])
     assert ops(smaller) == ["Conv", "Relu", "Sub", "Neg"]
     path = tmp_path / "out.onnx"
-    assert sardonyx.slim(network(), str(path), save_as_external_data=True) is None
+    assert slim(network(), str(path), save_as_external_data=True) is None
     assert (tmp_path / "out.onnx.data").exists() and ops(onnx.load(path)) == ["Conv", "Relu", "Sub", "Neg"]
-    fixed = sardonyx.slim(network(), input_shapes=["x:1,3,7,11"])
+    fixed = slim(network(), input_shapes=["x:1,3,7,11"])
     assert fixed.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 1
-    part = sardonyx.slim(network(), inputs=["n:fp32"], outputs=["r"])
+    part = slim(network(), inputs=["n:fp32"], outputs=["r"])
     assert ops(part) == ["Relu"] and part.graph.input[0].name == "n"
-    kept = sardonyx.slim(network(), skip_fusion_patterns=["FusionConvBN"], skip_optimizations=["constant_folding"])
+    kept = slim(network(), skip_fusion_patterns=["FusionConvBN"], skip_optimizations=["constant_folding"])
     assert {"BatchNormalization", "Exp"} <= set(ops(kept))
-    assert "BatchNormalization" in ops(sardonyx.slim(network(), skip_optimizations=["graph_fusion"]))
+    assert "BatchNormalization" in ops(slim(network(), skip_optimizations=["graph_fusion"]))
 
 
 def test_optimize_takes_what_people_have(tmp_path):

@@ -94,8 +94,8 @@ def test_verify_alone_compares_the_model(model, tmp_path):
         assert done.returncode == 0 and "evaluations before and after compared" in done.stdout, done.stderr
     assert "compared" not in run("optimize", model, "-o", tmp_path / "c.onnx", "--verify", "off").stdout
     assert run("optimize", model, "-o", tmp_path / "c.onnx", "--verify", "modl").returncode == 2
-    sardonyx.optimize(str(model), str(tmp_path / "d.onnx"), verify=True)
-    assert sardonyx.report.last().evaluations > 0
+    _, report = sardonyx.optimize(str(model), str(tmp_path / "d.onnx"), verify=True, return_report=True)
+    assert report.evaluations > 0
 
 
 @pytest.mark.parametrize(

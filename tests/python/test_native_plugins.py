@@ -65,7 +65,7 @@ def test_failures_are_told(plugin, tmp_path, fn, message):
 @pytest.fixture
 def loaded(plugin):
     lowered = ["acosh", "asinh", "atanh", "cumsum", "exp", "log", "rev", "sin", "tanh", "top_k"]
-    assert sorted(sardonyx.load_plugin(plugin)) == lowered
+    assert sorted(sardonyx.plugins.load(plugin)) == lowered
     yield
     sardonyx.plugins.unload(plugin)
 
@@ -144,7 +144,7 @@ def test_exporting_from_the_command_line(plugin, tmp_path, place):
 
 def test_what_is_no_plugin_from_python(tmp_path):
     with pytest.raises(sardonyx.Error, match="cannot load the plugin"):
-        sardonyx.load_plugin(tmp_path / "missing.so")
+        sardonyx.plugins.load(tmp_path / "missing.so")
 
 
 def test_what_is_no_plugin(tmp_path):

@@ -26,7 +26,7 @@ def path(tmp_path):
 def test_nothing_is_printed_unasked(path, capfd):
     sardonyx.optimize(path, path.with_name("out.onnx"), verify="model", count_savings=True)
     sardonyx.profile(path, runs=1)
-    sardonyx.info(path), sardonyx.check(path), sardonyx.diff(path, path), sardonyx.verify(path, path)
+    sardonyx.info(path), sardonyx.check(path), sardonyx.diff(path, path), sardonyx.compare(path, path)
     sardonyx.to_onnx(lambda x: x + 1, ["f32[3]"])
     sardonyx.explain(lambda x: x + 1, ["f32[3]"])
     assert capfd.readouterr() == ("", "")
@@ -52,14 +52,16 @@ def test_core_ml_programs_tell_their_steps_and_what_passes_saved(tmp_path, capfd
         helper.make_graph(nodes, "g", [x], [y], constants), opset_imports=[helper.make_opsetid("", 20)], ir_version=9
     )
     package, out = tmp_path / "m.mlpackage", tmp_path / "out.mlpackage"
-    sardonyx.coreml.from_onnx(model, package, passes="empty", compute_precision="fp32")
+    sardonyx.to_coreml(model, output_path=package, passes="empty", compute_precision="fp32")
     told = []
-    report = sardonyx.coreml.optimize(package, out, count_savings=True, progress=lambda *step: told.append(step))
+    _, report = sardonyx.coreml.optimize(
+        package, out, count_savings=True, progress=lambda *step: told.append(step), return_report=True
+    )
     assert len(told) > 10 and {total for _, _, total in told} == {told[0][2]}
     assert "fuse_matmul_weight_bias" in {what for what, _, _ in told}
-    saved = {p["name"]: p["saved"]["nodes"] for p in report["passes"] if p["saved"]["nodes"]}
+    saved = {p["name"]: p["saved"]["nodes"] for p in report.passes if p["saved"]["nodes"]}
     assert saved == {"fuse_matmul_weight_bias": 2, "const_elimination": 2}  # ops and constants
-    assert "saved" not in sardonyx.coreml.optimize(package, out)["passes"][0]
+    assert "saved" not in sardonyx.coreml.optimize(package, out, return_report=True).report.passes[0]
     without_path = sardonyx.coreml.optimize(package, progress=lambda *step: told.append(step))
     assert without_path.op_counts()["linear"] == 1
     assert capfd.readouterr() == ("", "")

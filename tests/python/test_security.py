@@ -114,7 +114,7 @@ def imports(path: Path) -> set[str]:
 
 
 def test_models_open_no_shared_objects(tmp_path):
-    """Only --plugin (command) and load_plugin() (module) load code, whatever a model contains."""
+    """Only --plugin (command) and plugins.load() (module) load code, whatever a model contains."""
     module = Path(sardonyx._sardonyx.__file__)
     if shutil.which("nm") is not None:
         found = imports(module)
@@ -156,7 +156,7 @@ def test_models_open_no_shared_objects(tmp_path):
 
     use = f"sardonyx.optimize({str(tmp_path / 'm.onnx')!r}, {str(out)!r})"
     assert out.exists() and not opened_by_python(use)
-    assert opened_by_python(f"sardonyx.load_plugin({library!r})")
+    assert opened_by_python(f"sardonyx.plugins.load({library!r})")
 
 
 def test_reading_starts_no_program(package):

@@ -15,7 +15,6 @@ from coremltools.converters.mil.frontend.milproto.load import load as load_progr
 from coremltools.converters.mil.mil import types  # noqa: E402
 from onnx import TensorProto as T  # noqa: E402
 from onnx import helper, numpy_helper  # noqa: E402
-from sardonyx import coreml  # noqa: E402
 
 WEIGHTS = Path("Data/com.apple.CoreML/weights/weight.bin")
 
@@ -126,7 +125,7 @@ def given(x):
 def check(model, tmp_path, *inputs, target="iOS17", tolerance=4e-6):
     """The package on Sardonyx's evaluator beside the model in onnxruntime, for each set of inputs."""
     path = tmp_path / "out.mlpackage"
-    program = coreml.from_onnx(model, path, minimum_deployment_target=target, compute_precision="fp32")
+    program = sardonyx.to_coreml(model, output_path=path, minimum_deployment_target=target, compute_precision="fp32")
     spec = check_types(path)
     for one in inputs:
         wanted = run_onnx(model, one)
@@ -243,7 +242,7 @@ def test_cnn(tmp_path, target):
 
 def test_sizes_bound_the_flexible_shapes(tmp_path):
     path = tmp_path / "out.mlpackage"
-    coreml.from_onnx(mlp(), path, sizes=["N >= 2", "N <= 7"])
+    sardonyx.to_coreml(mlp(), output_path=path, sizes=["N >= 2", "N <= 7"])
     array = check_types(path).description.input[0].type.multiArrayType
     assert list(array.shape) == [2, 11]
     assert [(r.lowerBound, r.upperBound) for r in array.shapeRange.sizeRanges] == [(2, 7), (11, 11)]
@@ -258,20 +257,22 @@ def test_bert(tmp_path, target):
 
 def test_bert_of_fixed_size_computes_no_shapes(tmp_path):
     path = tmp_path / "out.mlpackage"
-    program = coreml.from_onnx(bert(), path, input_shapes={"ids": (2, 7), "mask": (2, 7)}, compute_precision="fp32")
+    program = sardonyx.to_coreml(
+        bert(), output_path=path, input_shapes={"ids": (2, 7), "mask": (2, 7)}, compute_precision="fp32"
+    )
     assert not {"shape", "concat", "slice_by_index"} & set(ops(program))
     check_types(path)
 
 
 def test_half_precision(tmp_path):
     path = tmp_path / "out.mlpackage"
-    program = coreml.from_onnx(cnn(), path, compute_precision="fp16")
+    program = sardonyx.to_coreml(cnn(), output_path=path, compute_precision="fp16")
     check_types(path)
     one = normal("image", (1, 3, 19, 23), 3)
     wanted = run_onnx(cnn(), one)["logits"]
     assert np.abs(program.run(one)["logits"] - wanted).max() <= 1e-2 * np.abs(wanted).max()
     weights = (path / WEIGHTS).stat().st_size
-    coreml.from_onnx(cnn(), path, compute_precision="fp32")
+    sardonyx.to_coreml(cnn(), output_path=path, compute_precision="fp32")
     assert weights < 0.7 * (path / WEIGHTS).stat().st_size
 
 
@@ -317,7 +318,7 @@ def test_everything_that_is_missing_is_one_error_and_nothing_is_written(tmp_path
     model = b.model(y=y, z=b.op("Det", b.op("Relu", x)))
     path = tmp_path / "out.mlpackage"
     with pytest.raises(sardonyx.Error) as caught:
-        coreml.from_onnx(model, path)
+        sardonyx.to_coreml(model, output_path=path)
     text = str(caught.value)
     assert "cannot convert 2 nodes of this model to Core ML (iOS17)" in text and "Det of f32[3,3] -> f32[]" in text
     assert list(tmp_path.iterdir()) == []
@@ -335,8 +336,13 @@ def test_names_are_made_valid_and_kept_in_the_metadata(tmp_path):
     x = b.input("x:0", [2, 3])
     path = tmp_path / "out.mlpackage"
     with pytest.warns(UserWarning, match="'x:0' is called 'x_0'"):
-        coreml.from_onnx(
-            b.model(**{"y/1": b.op("Relu", x)}), path, author="A", license="B", version="1", short_description="C"
+        sardonyx.to_coreml(
+            b.model(**{"y/1": b.op("Relu", x)}),
+            output_path=path,
+            author="A",
+            license="B",
+            version="1",
+            short_description="C",
         )
     spec = ct.models.MLModel(str(path), skip_model_load=True).get_spec()
     assert [f.name for f in (*spec.description.input, *spec.description.output)] == ["x_0", "y_1"]
@@ -364,23 +370,25 @@ def test_names_are_made_valid_and_kept_in_the_metadata(tmp_path):
 )
 def test_impossible_options(tmp_path, options, message):
     with pytest.raises(sardonyx.Error, match=message):
-        coreml.from_onnx(mlp(), tmp_path / "out.mlpackage", **options)
+        sardonyx.to_coreml(mlp(), output_path=tmp_path / "out.mlpackage", **options)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_output_without_a_format(tmp_path):
     with pytest.raises(sardonyx.Error, match="is not a valid name"):
-        coreml.from_onnx(mlp(), tmp_path / "out.onnx")
+        sardonyx.to_coreml(mlp(), output_path=tmp_path / "out.onnx")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_targets_of_coremltools(tmp_path):
-    program = coreml.from_onnx(mlp(), tmp_path / "out.mlpackage", minimum_deployment_target=ct.target.iOS16)
+    program = sardonyx.to_coreml(
+        mlp(), output_path=tmp_path / "out.mlpackage", minimum_deployment_target=ct.target.iOS16
+    )
     assert program.specification_version == 7
 
 
 def test_without_a_path_the_program_comes_back():
-    program = coreml.from_onnx(mlp(), compute_precision="fp32")
+    program = sardonyx.to_coreml(mlp(), compute_precision="fp32")
     one = normal("x", (2, 11), 4)
     np.testing.assert_allclose(program.run(one)["y"], run_onnx(mlp(), one)["y"], atol=2e-6)
 
@@ -397,8 +405,12 @@ def window():
 @pytest.mark.parametrize("precision", ["fp16", "fp32"])
 def test_an_input_and_a_result_become_a_state(tmp_path, precision):
     path = tmp_path / "out.mlpackage"
-    program = coreml.from_onnx(
-        window(), path, minimum_deployment_target="iOS18", compute_precision=precision, states={"rows": "new_rows"}
+    program = sardonyx.to_coreml(
+        window(),
+        output_path=path,
+        minimum_deployment_target="iOS18",
+        compute_precision=precision,
+        states={"rows": "new_rows"},
     )
     spec = spec_of(path)  # coremltools' reader knows no states
     (state,) = spec.description.state
@@ -472,7 +484,9 @@ def test_a_result_of_a_jax_function_is_a_state_by_its_position(tmp_path):
 )
 def test_impossible_states(tmp_path, options, message):
     with pytest.raises(sardonyx.Error, match=message):
-        coreml.from_onnx(window(), tmp_path / "out.mlpackage", **{"minimum_deployment_target": "iOS18", **options})
+        sardonyx.to_coreml(
+            window(), output_path=tmp_path / "out.mlpackage", **{"minimum_deployment_target": "iOS18", **options}
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -481,7 +495,9 @@ def test_a_state_of_open_size_is_refused(tmp_path):
     x = b.input("x", ["N", 3])
     model = b.model(y=b.op("Relu", x), z=b.op("Neg", x))
     with pytest.raises(sardonyx.Error, match=r"the state 'x' is f32\[N,3\]"):
-        coreml.from_onnx(model, tmp_path / "o.mlpackage", minimum_deployment_target="iOS18", states={"x": "z"})
+        sardonyx.to_coreml(
+            model, output_path=tmp_path / "o.mlpackage", minimum_deployment_target="iOS18", states={"x": "z"}
+        )
 
 
 @pytest.mark.parametrize("target", ["iOS16", "iOS18"])
@@ -490,7 +506,7 @@ def test_coremltools_default_passes_find_nothing_left(tmp_path, make, target):
     from coremltools.converters.mil.mil.passes.pass_pipeline import PassPipelineManager
 
     path = tmp_path / "out.mlpackage"
-    coreml.from_onnx(make(), path, minimum_deployment_target=target, compute_precision="fp32")
+    sardonyx.to_coreml(make(), output_path=path, minimum_deployment_target=target, compute_precision="fp32")
     spec = spec_of(path)
     program = load_program(spec, spec.specificationVersion, str((path / WEIGHTS).parent))
 
@@ -531,7 +547,7 @@ def test_image_inputs(tmp_path, last):
     model, path = b.model(y=b.op("Sin", x)), tmp_path / "out.mlpackage"
     how = {"color": "bgr", "scale": 1 / 128, "bias": [-1, -0.5, 0]}
     with pytest.warns(UserWarning, match="is called 'x_0'"):
-        program = coreml.from_onnx(model, path, image_inputs={"x:0": how}, compute_precision="fp32")
+        program = sardonyx.to_coreml(model, output_path=path, image_inputs={"x:0": how}, compute_precision="fp32")
     (feature,) = check_types(path).description.input
     image = feature.type.imageType
     assert (feature.name, image.width, image.height, image.colorSpace) == ("x_0", 7, 5, 30)
@@ -553,5 +569,7 @@ def test_image_inputs(tmp_path, last):
 )
 def test_impossible_images(tmp_path, images, message):
     with pytest.raises(sardonyx.Error, match=message):
-        coreml.from_onnx(cnn(), tmp_path / "o.mlpackage", input_shapes={"image": (1, 3, 19, 23)}, image_inputs=images)
+        sardonyx.to_coreml(
+            cnn(), output_path=tmp_path / "o.mlpackage", input_shapes={"image": (1, 3, 19, 23)}, image_inputs=images
+        )
     assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ LABELS = ["cat", "dog", "emu", "fox", "gnu"]
 def classifier(tmp_path, labels=LABELS, **options):
     path = tmp_path / "out.mlpackage"
     options = {"input_shapes": {"x": (1, 11)}, "compute_precision": "fp32", "class_labels": labels} | options
-    return coreml.from_onnx(mlp(), path, **options), path
+    return sardonyx.to_coreml(mlp(), output_path=path, **options), path
 
 
 @pytest.mark.parametrize("labels", [LABELS, [3, 5, -7, 11, 13], "file"])
@@ -66,7 +66,7 @@ def test_a_classifier_can_be_checked_and_optimized(tmp_path, labels):
 
 def test_a_program_that_was_made_without_a_path_is_saved(tmp_path):
     inputs = normal("x", (2, 11), 1)
-    program = coreml.from_onnx(mlp(), input_shapes={"x": (2, 11)}, compute_precision="fp32")
+    program = sardonyx.to_coreml(mlp(), input_shapes={"x": (2, 11)}, compute_precision="fp32")
     for name in ("a.mlpackage", "b/b.mlmodel"):
         program.save(tmp_path / name)
         again = coreml.load(tmp_path / name)
@@ -75,8 +75,10 @@ def test_a_program_that_was_made_without_a_path_is_saved(tmp_path):
 
 def test_programs_are_compared_like_paths(tmp_path):
     for precision in ("fp16", "fp32"):
-        program = coreml.from_onnx(mlp(), tmp_path / "a.mlpackage", compute_precision=precision, sizes=["N <= 7"])
-        assert sardonyx.verify(mlp(), program) and sardonyx.verify(program, tmp_path / "a.mlpackage")
+        program = sardonyx.to_coreml(
+            mlp(), output_path=tmp_path / "a.mlpackage", compute_precision=precision, sizes=["N <= 7"]
+        )
+        assert sardonyx.compare(mlp(), program) and sardonyx.compare(program, tmp_path / "a.mlpackage")
         assert sardonyx.info(program).ops == sardonyx.info(tmp_path / "a.mlpackage").ops
 
 
@@ -90,16 +92,16 @@ def test_a_jax_function_and_its_program(tmp_path, precision):
     shapes = [("B <= 7", 3), "i32[5]"]
     program = sardonyx.to_coreml(f, shapes, output_path=tmp_path / "f.mlpackage", compute_precision=precision)
     for model in (program, tmp_path / "f.mlpackage"):
-        same, text = sardonyx.allclose(f, model, shapes)
+        same, text = sardonyx.compare(f, model, shapes)
         assert same, text
-    same, _ = sardonyx.allclose(f, program, shapes, rtol=1e-6, atol=1e-6)
+    same, _ = sardonyx.compare(f, program, shapes, rtol=1e-6, atol=1e-6)
     assert same == (precision == "fp32")
-    same, text = sardonyx.allclose(lambda x, i: (jnp.tanh(x) * 53, *f(x, i)[1:]), program, shapes)
+    same, text = sardonyx.compare(lambda x, i: (jnp.tanh(x) * 53, *f(x, i)[1:]), program, shapes)
     assert not same and "result 0" in text
 
 
 def test_inputs_of_run_that_are_no_inputs():
-    program = coreml.from_onnx(mlp(), input_shapes={"x": (2, 11)}, compute_precision="fp32")
+    program = sardonyx.to_coreml(mlp(), input_shapes={"x": (2, 11)}, compute_precision="fp32")
     (x,) = normal("x", (2, 11), 1).values()
     with pytest.raises(TypeError, match=r"the inputs are ndarray(.|\n)*run\(\{'x': ...\}\)"):
         program.run(x)
@@ -107,7 +109,7 @@ def test_inputs_of_run_that_are_no_inputs():
         program.run([x], x)
     with pytest.raises(sardonyx.Error, match="2 inputs are given, and the function has 1: x"):
         program.run([x, x])
-    ranged = coreml.from_onnx(mlp(), sizes=["N >= 2", "N <= 7"], compute_precision="fp32")
+    ranged = sardonyx.to_coreml(mlp(), sizes=["N >= 2", "N <= 7"], compute_precision="fp32")
     assert ranged.run({"x": x})["y"].shape[0] == 2
     for rows in (1, 11):
         with pytest.raises(
@@ -127,10 +129,10 @@ def test_a_model_file_in_the_current_folder(tmp_path, monkeypatch):
 def test_ranges_have_an_upper_end(tmp_path):
     """Core ML: "Unbounded ranges are not permitted"."""
     with pytest.warns(UserWarning, match="takes up to 4096"):
-        coreml.from_onnx(mlp(), tmp_path / "a.mlpackage", input_shapes={"x": ("B", 11)})
+        sardonyx.to_coreml(mlp(), output_path=tmp_path / "a.mlpackage", input_shapes={"x": ("B", 11)})
     sizes = check_types(tmp_path / "a.mlpackage").description.input[0].type.multiArrayType.shapeRange.sizeRanges
     assert [(r.lowerBound, r.upperBound) for r in sizes] == [(1, 4096), (11, 11)]
-    coreml.from_onnx(mlp(), tmp_path / "b.mlpackage", input_shapes={"x": ("B", 11)}, sizes=["B >= 5000"])
+    sardonyx.to_coreml(mlp(), output_path=tmp_path / "b.mlpackage", input_shapes={"x": ("B", 11)}, sizes=["B >= 5000"])
     sizes = check_types(tmp_path / "b.mlpackage").description.input[0].type.multiArrayType.shapeRange.sizeRanges
     assert [(r.lowerBound, r.upperBound) for r in sizes] == [(5000, 10000), (11, 11)]
 
@@ -153,7 +155,7 @@ def test_a_classifier_is_what_coremltools_makes(tmp_path):
     b = Builder()
     source = b.model(y=b.op("Softmax", b.input("x", [1, 5]), axis=-1))
     path = tmp_path / "out.mlpackage"
-    coreml.from_onnx(source, path, compute_precision="fp32", class_labels=LABELS)
+    sardonyx.to_coreml(source, output_path=path, compute_precision="fp32", class_labels=LABELS)
     theirs, ours = model.get_spec(), check_types(path)
 
     def of(spec):
@@ -187,8 +189,12 @@ def two_heads(n=5):
 
 def test_the_classified_result_may_be_named(tmp_path):
     path = tmp_path / "out.mlpackage"
-    program = coreml.from_onnx(
-        two_heads(), path, class_labels=LABELS, predicted_feature_name="animal", predicted_probabilities_output="second"
+    program = sardonyx.to_coreml(
+        two_heads(),
+        output_path=path,
+        class_labels=LABELS,
+        predicted_feature_name="animal",
+        predicted_probabilities_output="second",
     )
     description = check_types(path).description
     assert [f.name for f in description.output] == ["animal", "animal_probs", "first"]
@@ -225,7 +231,7 @@ def test_the_classified_result_may_be_named(tmp_path):
 )
 def test_impossible_labels(tmp_path, options, message):
     with pytest.raises((sardonyx.Error, TypeError), match=message):
-        coreml.from_onnx(two_heads(), tmp_path / "out.mlpackage", **options)
+        sardonyx.to_coreml(two_heads(), output_path=tmp_path / "out.mlpackage", **options)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -233,7 +239,7 @@ def test_impossible_labels(tmp_path, options, message):
 def test_impossible_files_of_labels(tmp_path, content, message):
     (tmp_path / "labels").write_bytes(content)
     with pytest.raises(sardonyx.Error, match=message):
-        coreml.from_onnx(mlp(), tmp_path / "out.mlpackage", class_labels=tmp_path / "labels")
+        sardonyx.to_coreml(mlp(), output_path=tmp_path / "out.mlpackage", class_labels=tmp_path / "labels")
     assert [p.name for p in tmp_path.iterdir()] == ["labels"]
 
 
@@ -249,7 +255,9 @@ SHAPES = [(1, 3, 7, 11), (1, 3, 13, 17), (1, 3, 19, 7)]
 
 def test_enumerated_shapes(tmp_path):
     path = tmp_path / "out.mlpackage"
-    program = coreml.from_onnx(of_open_size(), path, enumerated_shapes={"x": SHAPES}, compute_precision="fp32")
+    program = sardonyx.to_coreml(
+        of_open_size(), output_path=path, enumerated_shapes={"x": SHAPES}, compute_precision="fp32"
+    )
     (feature,) = check_types(path).description.input
     array = feature.type.multiArrayType
     assert tuple(array.shape) == SHAPES[0]
@@ -269,8 +277,8 @@ def test_enumerated_shapes_of_several_inputs_follow_from_the_names(tmp_path):
     path = tmp_path / "out.mlpackage"
     shapes = {"x": [(5, 3), (7, 3), (11, 3)]}
     model = pair(["T", 3], ["T", 1])
-    program = coreml.from_onnx(
-        model, path, enumerated_shapes=shapes, minimum_deployment_target="iOS18", compute_precision="fp32"
+    program = sardonyx.to_coreml(
+        model, output_path=path, enumerated_shapes=shapes, minimum_deployment_target="iOS18", compute_precision="fp32"
     )
     x, y = (f.type.multiArrayType for f in check_types(path).description.input)
     assert [tuple(s.shape) for s in x.enumeratedShapes.shapes] == shapes["x"]
@@ -284,7 +292,7 @@ def test_images_of_several_sizes(tmp_path, enumerated):
     b = Builder()
     model, path = b.model(y=b.op("Sin", b.input("x", [1, 3, "H", "W"]))), tmp_path / "out.mlpackage"
     how = {"enumerated_shapes": {"x": SHAPES}} if enumerated else {"sizes": ["H <= 37", "W >= 5", "W <= 41"]}
-    program = coreml.from_onnx(model, path, image_inputs={"x": "rgb"}, compute_precision="fp32", **how)
+    program = sardonyx.to_coreml(model, output_path=path, image_inputs={"x": "rgb"}, compute_precision="fp32", **how)
     (feature,) = check_types(path).description.input
     image = feature.type.imageType
     if enumerated:
@@ -329,13 +337,15 @@ def test_images_of_several_sizes(tmp_path, enumerated):
 )
 def test_impossible_enumerated_shapes(tmp_path, model, options, message):
     with pytest.raises((sardonyx.Error, TypeError), match=message):
-        coreml.from_onnx(model(), tmp_path / "out.mlpackage", enumerated_shapes=options)
+        sardonyx.to_coreml(model(), output_path=tmp_path / "out.mlpackage", enumerated_shapes=options)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_enumerated_shapes_beyond_a_stated_bound(tmp_path):
     with pytest.raises(sardonyx.Error, match="gives 'H' the size 19"):
-        coreml.from_onnx(of_open_size(), tmp_path / "o.mlpackage", enumerated_shapes={"x": SHAPES}, sizes=["H <= 17"])
+        sardonyx.to_coreml(
+            of_open_size(), output_path=tmp_path / "o.mlpackage", enumerated_shapes={"x": SHAPES}, sizes=["H <= 17"]
+        )
 
 
 def step(length, width=31, rows=67):
@@ -349,7 +359,7 @@ def step(length, width=31, rows=67):
 def test_functions_share_weights(tmp_path):
     path = tmp_path / "both.mlpackage"
     models = {"prefill": step("T"), "decode": step(1)}
-    program = coreml.from_onnx(
+    program = sardonyx.to_coreml(
         functions=models,
         output_path=path,
         sizes=["T <= 59"],
@@ -365,7 +375,9 @@ def test_functions_share_weights(tmp_path):
     assert [(r.lowerBound, r.upperBound) for r in ranges] == [(1, 1), (1, 59)]
     assert list(functions[1].input[0].type.multiArrayType.shape) == [1, 1]
     assert set(spec.mlProgram.functions) == {"prefill", "decode"}
-    coreml.from_onnx(step(1), tmp_path / "one.mlpackage", minimum_deployment_target="iOS18", compute_precision="fp32")
+    sardonyx.to_coreml(
+        step(1), output_path=tmp_path / "one.mlpackage", minimum_deployment_target="iOS18", compute_precision="fp32"
+    )
     assert (path / WEIGHTS).stat().st_size == (tmp_path / "one.mlpackage" / WEIGHTS).stat().st_size
     for name, length in (("prefill", 7), ("decode", 1)):
         ids = np.random.default_rng(length).integers(0, 67, (1, length))
@@ -376,8 +388,11 @@ def test_functions_share_weights(tmp_path):
 def test_functions_are_what_coremltools_reads(tmp_path):
     """coremltools joins packages itself; both results have the same functions."""
     for name, length in (("a", 5), ("b", 7)):
-        coreml.from_onnx(
-            step(length), tmp_path / f"{name}.mlpackage", minimum_deployment_target="iOS18", compute_precision="fp32"
+        sardonyx.to_coreml(
+            step(length),
+            output_path=tmp_path / f"{name}.mlpackage",
+            minimum_deployment_target="iOS18",
+            compute_precision="fp32",
         )
     joined = ct.utils.MultiFunctionDescriptor()
     for name in ("a", "b"):
@@ -385,7 +400,7 @@ def test_functions_are_what_coremltools_reads(tmp_path):
     joined.default_function_name = "a"
     ct.utils.save_multifunction(joined, str(tmp_path / "theirs.mlpackage"))
     ours = tmp_path / "ours.mlpackage"
-    coreml.from_onnx(
+    sardonyx.to_coreml(
         functions={"a": step(5), "b": step(7)},
         output_path=ours,
         minimum_deployment_target="iOS18",
@@ -444,7 +459,7 @@ def test_jax_functions_with_a_common_state(tmp_path):
 def test_impossible_functions(tmp_path, options, message):
     given = {"functions": {"a": step(5), "b": step(7)}, "minimum_deployment_target": "iOS18"} | options
     with pytest.raises((sardonyx.Error, TypeError), match=message):
-        coreml.from_onnx(output_path=tmp_path / "o.mlpackage", **given)
+        sardonyx.to_coreml(output_path=tmp_path / "o.mlpackage", **given)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -452,7 +467,7 @@ def test_an_error_in_a_function_names_it(tmp_path):
     b = Builder()
     bad = b.model(y=b.op("Det", b.input("x", [3, 3])))
     with pytest.raises(sardonyx.Error, match="in the function 'bad'"):
-        coreml.from_onnx(
+        sardonyx.to_coreml(
             functions={"good": step(3), "bad": bad},
             output_path=tmp_path / "o.mlpackage",
             minimum_deployment_target="iOS18",
@@ -481,15 +496,17 @@ def test_what_overflows_in_half_precision_stays_in_single(tmp_path):
     path, one = tmp_path / "auto.mlpackage", normal("x", (5, 7), 3)
     wanted = run_onnx(model, one)
     with pytest.warns(UserWarning, match=r"(?s)stay in single precision.*exp.*overflows.*log.*overflows"):
-        program = coreml.from_onnx(model, path, skip_ops="auto")
+        program = sardonyx.to_coreml(model, output_path=path, skip_ops="auto")
     assert single(path) == ["exp", "log"]
     for name, y in program.run(one).items():
         np.testing.assert_allclose(y, wanted[name], rtol=2e-3, atol=2e-3)
     # Bounds tell as much; without any protection the same ops overflow.
     with pytest.warns(UserWarning, match=r"(?s)stay in single precision.*exp.*no bound"):
-        coreml.from_onnx(model, tmp_path / "bounds.mlpackage")
+        sardonyx.to_coreml(model, output_path=tmp_path / "bounds.mlpackage")
     assert single(tmp_path / "bounds.mlpackage") == ["exp", "log"]
-    plain = coreml.from_onnx(model, tmp_path / "plain.mlpackage", options={"add_fp16_cast.protect": False})
+    plain = sardonyx.to_coreml(
+        model, output_path=tmp_path / "plain.mlpackage", options={"add_fp16_cast.protect": False}
+    )
     assert single(tmp_path / "plain.mlpackage") == []
     assert np.isinf(plain.run(one)["y"]).all()
 
@@ -519,20 +536,22 @@ def test_ops_that_stay_single_may_be_named(tmp_path):
     b = Builder()
     model = b.model(y=b.op("Erf", b.op("Tanh", b.input("x", [3, 5]))))
     path = tmp_path / "out.mlpackage"
-    coreml.from_onnx(model, path, compute_precision="fp32")
+    sardonyx.to_coreml(model, output_path=path, compute_precision="fp32")
     block = spec_of(path).mlProgram.functions["main"].block_specializations["CoreML7"]
     (name,) = (op.outputs[0].name for op in block.operations if op.type == "tanh")
-    coreml.from_onnx(model, path, skip_ops=[name])
+    sardonyx.to_coreml(model, output_path=path, skip_ops=[name])
     assert single(path) == ["tanh"]
     with pytest.raises(sardonyx.Error, match="skip_ops must be a name or a list of names"):
-        coreml.from_onnx(model, path, skip_ops=5)
+        sardonyx.to_coreml(model, output_path=path, skip_ops=5)
 
 
 def test_metadata_says_where_a_model_comes_from(tmp_path):
     model = mlp()
     model.producer_name, model.producer_version = "maker", "2.7"
     (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
-    coreml.from_onnx(tmp_path / "net.onnx", tmp_path / "o.mlpackage", user_defined_metadata={"key": "value"})
+    sardonyx.to_coreml(
+        tmp_path / "net.onnx", output_path=tmp_path / "o.mlpackage", user_defined_metadata={"key": "value"}
+    )
     loaded = ct.models.MLModel(str(tmp_path / "o.mlpackage"), skip_model_load=True)
     found = {k.removeprefix("com.github.sardonyx."): v for k, v in loaded.user_defined_metadata.items()}
     assert found == {

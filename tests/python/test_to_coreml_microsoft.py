@@ -9,7 +9,6 @@ pytest.importorskip("coremltools", reason="coremltools is not installed: pip ins
 
 import sardonyx  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
-from sardonyx import coreml  # noqa: E402
 from test_to_coreml import Builder, check, run_onnx  # noqa: E402
 
 SIZES = {"B": (2, 3), "T": (5, 7), "S": (7, 11), "P": (3, 2)}
@@ -261,7 +260,7 @@ REFUSED = {
 def test_refused_by_name(why):
     op, attributes, operands, *results = REFUSED[why]
     with pytest.raises(sardonyx.Error, match=why):
-        coreml.from_onnx(model_of(op, attributes, operands, *results))
+        sardonyx.to_coreml(model_of(op, attributes, operands, *results))
 
 
 @pytest.mark.parametrize("bits", [4, 8])
@@ -269,7 +268,7 @@ def test_packed_weights_stay_packed(bits):
     weights = u8(7, 2, 2 * bits)
     attributes = {"K": 32, "N": 7, "bits": bits, "block_size": 16}
     model = model_of("MatMulNBits", attributes, ["f32[B,32]", weights, f(7, 2)])
-    program = coreml.from_onnx(model, minimum_deployment_target="iOS18", compute_precision="fp32")
+    program = sardonyx.to_coreml(model, minimum_deployment_target="iOS18", compute_precision="fp32")
     assert program.op_counts()["constexpr_blockwise_shift_scale"] == 1
 
 
@@ -289,7 +288,7 @@ def test_integer_products_of_many_places(op, operands, tmp_path):
     check(model, tmp_path, feeds_of(op, operands, 0), feeds_of(op, operands, 1), tolerance=0)
     operands = [operands[0], np.full_like(operands[1], 255)]
     with pytest.raises(sardonyx.Error, match="single precision does not hold"):
-        coreml.from_onnx(model_of(op, {}, operands, domain=""))
+        sardonyx.to_coreml(model_of(op, {}, operands, domain=""))
 
 
 QUANTIZED = {
@@ -321,6 +320,6 @@ def test_dynamically_quantized_products_fit_half_precision():
     model = b.model(y=b.op("Mul", b.op("Cast", sums, to=TensorProto.FLOAT), scales))
     x = {"x": f(5, 300)}
     wanted = run_onnx(model, x)["y"]
-    program = coreml.from_onnx(model)
+    program = sardonyx.to_coreml(model)
     assert np.abs(program.run(x)["y"] - wanted).max() < 0.01 * np.abs(wanted).max()
     assert program.op_counts()["constexpr_affine_dequantize"] == 1

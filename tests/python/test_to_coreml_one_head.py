@@ -63,7 +63,7 @@ def of_pytorch(batch, reduced):
 def test_attention_of_pytorch_with_one_head_converts(tmp_path, batch, reduced, target):
     model = of_pytorch(batch, reduced)
     path = str(tmp_path / "attention.mlpackage")
-    program = sardonyx.coreml.from_onnx(model, path, minimum_deployment_target=target, compute_precision="fp32")
+    program = sardonyx.to_coreml(model, output_path=path, minimum_deployment_target=target, compute_precision="fp32")
     x = np.random.default_rng(0).standard_normal((3, 35, CHANNELS), np.float32)
     (want,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     (got,) = program.run([x]).values()

@@ -6,7 +6,7 @@ import pytest
 import sardonyx
 from command import sardonyx as run_command
 from onnx import TensorProto as T
-from sardonyx import coreml
+from sardonyx.compat.coremltools import convert
 from test_to_coreml import Builder, check_types, normal, run_onnx
 
 F16, F32, I32 = 65552, 65568, 131104  # ArrayFeatureType's numbers
@@ -35,7 +35,7 @@ def two(first=T.FLOAT, second=T.FLOAT):
 )
 def test_types_of_inputs_and_results(tmp_path, options, types):
     path = tmp_path / "out.mlpackage"
-    program = coreml.from_onnx(two(), path, **options)
+    program = sardonyx.to_coreml(two(), output_path=path, **options)
     description = check_types(path).description
     assert tuple(array(f).dataType for f in [*description.input, *description.output]) == types
     one = normal("x", (3, 5), 1) | normal("y", (3, 1), 2)
@@ -46,13 +46,13 @@ def test_types_of_inputs_and_results(tmp_path, options, types):
 
 
 def test_half_precision_inside_needs_no_cast_at_half_precision_ports(tmp_path):
-    program = coreml.from_onnx(two(), input_types="fp16", output_types="fp16")
+    program = sardonyx.to_coreml(two(), input_types="fp16", output_types="fp16")
     assert {op: n for op, n in program.op_counts().items() if op != "const"} == {"add": 1, "tanh": 1}
 
 
 def test_half_precision_of_the_model_may_become_single(tmp_path):
     path = tmp_path / "out.mlpackage"
-    coreml.from_onnx(two(T.FLOAT16, T.FLOAT16), path, input_types={"x": "fp32"}, output_types="fp32")
+    sardonyx.to_coreml(two(T.FLOAT16, T.FLOAT16), output_path=path, input_types={"x": "fp32"}, output_types="fp32")
     description = check_types(path).description
     assert [array(f).dataType for f in [*description.input, *description.output]] == [F32, F16, F32]
 
@@ -68,7 +68,7 @@ def test_half_precision_of_the_model_may_become_single(tmp_path):
 )
 def test_impossible_types(tmp_path, options, message):
     with pytest.raises(sardonyx.Error, match=message):
-        coreml.from_onnx(two(), tmp_path / "out.mlpackage", **options)
+        sardonyx.to_coreml(two(), output_path=tmp_path / "out.mlpackage", **options)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -76,10 +76,10 @@ def test_integers_stay_when_all_floats_are_asked_for(tmp_path):
     b = Builder()
     model = b.model(y=b.op("Gather", b.input("table", [7, 5]), b.input("i", [3], T.INT64)))
     path = tmp_path / "out.mlpackage"
-    coreml.from_onnx(model, path, input_types="fp16")
+    sardonyx.to_coreml(model, output_path=path, input_types="fp16")
     assert [array(f).dataType for f in check_types(path).description.input] == [F16, I32]
     with pytest.raises(sardonyx.Error, match="'i' is i64, and only floats can be fp16"):
-        coreml.from_onnx(model, input_types={"i": "fp16"})
+        sardonyx.to_coreml(model, input_types={"i": "fp16"})
 
 
 def picture(channels, last=False, height=7, width=11):
@@ -95,7 +95,7 @@ def picture(channels, last=False, height=7, width=11):
 def test_images_in_and_out(tmp_path, color, channels, number, last):
     path = tmp_path / "out.mlpackage"
     model = picture(channels, last)
-    program = coreml.from_onnx(model, path, image_inputs={"x": color}, image_outputs={"y": color})
+    program = sardonyx.to_coreml(model, output_path=path, image_inputs={"x": color}, image_outputs={"y": color})
     description = check_types(path).description
     for feature in [*description.input, *description.output]:
         image = feature.type.imageType
@@ -109,16 +109,16 @@ def test_images_in_and_out(tmp_path, color, channels, number, last):
 
 def test_images_of_half_precision_are_scaled(tmp_path):
     how = {"color": "gray16", "scale": 0.5, "bias": [-3]}
-    program = coreml.from_onnx(picture(1), image_inputs={"x": how}, compute_precision="fp32")
+    program = sardonyx.to_coreml(picture(1), image_inputs={"x": how}, compute_precision="fp32")
     pixels = np.full((1, 1, 7, 11), 17, np.float16)
     np.testing.assert_array_equal(program.run({"x": pixels})["y"], np.full((1, 1, 7, 11), 5.5))
 
 
 def test_a_result_image_of_open_size_has_any_size(tmp_path):
     path = tmp_path / "out.mlpackage"
-    coreml.from_onnx(
+    sardonyx.to_coreml(
         picture(3, height="H", width="W"),
-        path,
+        output_path=path,
         sizes=["H <= 37", "W <= 41"],
         image_inputs={"x": "rgb"},
         image_outputs={"y": "rgb"},
@@ -143,43 +143,43 @@ def test_a_result_image_of_open_size_has_any_size(tmp_path):
 )
 def test_impossible_images(tmp_path, options, message):
     with pytest.raises(sardonyx.Error, match=message):
-        coreml.from_onnx(picture(3), tmp_path / "out.mlpackage", **options)
+        sardonyx.to_coreml(picture(3), output_path=tmp_path / "out.mlpackage", **options)
 
 
 def test_a_default_within_a_range(tmp_path):
     b = Builder()
     model, path = b.model(y=b.op("Sin", b.input("x", [1, "T", 3]))), tmp_path / "out.mlpackage"
-    coreml.from_onnx(model, path, sizes=["T >= 5", "T <= 37"], default_sizes={"T": 17})
+    sardonyx.to_coreml(model, output_path=path, sizes=["T >= 5", "T <= 37"], default_sizes={"T": 17})
     (feature,) = check_types(path).description.input
     assert tuple(array(feature).shape) == (1, 17, 3)
     assert [(r.lowerBound, r.upperBound) for r in array(feature).shapeRange.sizeRanges] == [(1, 1), (5, 37), (3, 3)]
     for size, message in ((41, "41 is no default for the size 'T', which is from 5 to 37"), (3, "3 is no default")):
         with pytest.raises(sardonyx.Error, match=message):
-            coreml.from_onnx(model, sizes=["T >= 5", "T <= 37"], default_sizes={"T": size})
+            sardonyx.to_coreml(model, sizes=["T >= 5", "T <= 37"], default_sizes={"T": size})
     with pytest.raises(sardonyx.Error, match="no input has a size 'S'"):
-        coreml.from_onnx(model, sizes=["T <= 37"], default_sizes={"S": 5})
+        sardonyx.to_coreml(model, sizes=["T <= 37"], default_sizes={"S": 5})
 
 
 def test_unknown_names_in_skip_ops_are_errors(tmp_path):
     b = Builder()
     model = b.model(y=b.op("Erf", b.op("Tanh", b.input("x", [3, 5]))))
     with pytest.raises(sardonyx.Error, match=r"(?s)skip_ops has 'Tanh_0_O', and no op .*did you mean 'Tanh_0_0'"):
-        coreml.from_onnx(model, tmp_path / "out.mlpackage", skip_ops=["Tanh_0_O"])
+        sardonyx.to_coreml(model, output_path=tmp_path / "out.mlpackage", skip_ops=["Tanh_0_O"])
     assert list(tmp_path.iterdir()) == []
     functions = {"a": model, "b": two()}
     with pytest.raises(sardonyx.Error, match="skip_ops has 'other'"):
-        coreml.from_onnx(functions=functions, minimum_deployment_target="iOS18", skip_ops=["Tanh_0_0", "other"])
-    coreml.from_onnx(functions=functions, minimum_deployment_target="iOS18", skip_ops=["Tanh_0_0"])
+        sardonyx.to_coreml(functions=functions, minimum_deployment_target="iOS18", skip_ops=["Tanh_0_0", "other"])
+    sardonyx.to_coreml(functions=functions, minimum_deployment_target="iOS18", skip_ops=["Tanh_0_0"])
 
 
 def test_the_newest_target_is_written(tmp_path):
     path = tmp_path / "out.mlpackage"
-    program = coreml.from_onnx(two(), path, minimum_deployment_target=ct.target.iOS26)
+    program = sardonyx.to_coreml(two(), output_path=path, minimum_deployment_target=ct.target.iOS26)
     spec = check_types(path)
     assert (spec.specificationVersion, spec.mlProgram.functions["main"].opset) == (10, "CoreML9")
     assert program.op_counts()["tanh"] == 1
     with pytest.raises(sardonyx.Error, match="expected iOS15, iOS16, iOS17, iOS18 or iOS26"):
-        coreml.from_onnx(two(), minimum_deployment_target="iOS25")
+        sardonyx.to_coreml(two(), minimum_deployment_target="iOS25")
 
 
 def conv_net(pooled=True):
@@ -192,8 +192,12 @@ def conv_net(pooled=True):
 
 def test_fixed_sizes_are_opened_by_name(tmp_path):
     model, path = conv_net(), tmp_path / "out.mlpackage"
-    program = coreml.from_onnx(
-        model, path, input_shapes={"x": (1, 3, "H", "W")}, sizes=["H <= 64", "W <= 64"], compute_precision="fp32"
+    program = sardonyx.to_coreml(
+        model,
+        output_path=path,
+        input_shapes={"x": (1, 3, "H", "W")},
+        sizes=["H <= 64", "W <= 64"],
+        compute_precision="fp32",
     )
     (feature,) = check_types(path).description.input
     assert [(r.lowerBound, r.upperBound) for r in array(feature).shapeRange.sizeRanges] == [
@@ -212,7 +216,9 @@ def test_fixed_sizes_are_opened_by_name(tmp_path):
 
 def test_sizes_that_an_operator_fixes_are_not_opened(tmp_path):
     with pytest.raises(sardonyx.Error, match="the sizes of x cannot be opened: at twice the size, .*MatMul") as caught:
-        coreml.from_onnx(conv_net(pooled=False), tmp_path / "out.mlpackage", input_shapes={"x": (1, 3, "H", "W")})
+        sardonyx.to_coreml(
+            conv_net(pooled=False), output_path=tmp_path / "out.mlpackage", input_shapes={"x": (1, 3, "H", "W")}
+        )
     assert "export the model with these sizes open" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -231,7 +237,7 @@ def test_tensor_types(tmp_path):
         ct.TensorType(name="y", shape=(n, 1, 7), dtype=np.float32),
     ]
     outputs = [ct.TensorType(name="z", dtype=np.float16)]
-    coreml.from_onnx(model, path, inputs=inputs, outputs=outputs, compute_precision=ct.precision.FLOAT16)
+    convert(model, output_path=path, inputs=inputs, outputs=outputs, compute_precision=ct.precision.FLOAT16)
     description = check_types(path).description
     assert [array(f).dataType for f in [*description.input, *description.output]] == [F16, F32, F16]
     assert tuple(array(description.input[0]).shape) == (5, 3, 7)
@@ -244,8 +250,12 @@ def test_image_types_and_enumerated_shapes(tmp_path):
     shapes = ct.EnumeratedShapes([(1, 3, 7, 11), (1, 3, 13, 17)], default=(1, 3, 13, 17))
     image = ct.ImageType(name="x", shape=shapes, scale=0.5, bias=[1.0, 2.0, 3.0], color_layout=ct.colorlayout.BGR)
     out = ct.ImageType(name="y", color_layout=ct.colorlayout.RGB)
-    program = coreml.from_onnx(
-        picture(3, height="H", width="W"), path, inputs=[image], outputs=[out], compute_precision=ct.precision.FLOAT32
+    program = convert(
+        picture(3, height="H", width="W"),
+        output_path=path,
+        inputs=[image],
+        outputs=[out],
+        compute_precision=ct.precision.FLOAT32,
     )
     description = check_types(path).description
     feature = description.input[0].type.imageType
@@ -260,18 +270,21 @@ def test_classifier_configs(tmp_path):
     b = Builder()
     model = b.model(y=b.op("Softmax", b.op("MatMul", b.input("x", [1, 3]), b.weight(3, 2))))
     config = ct.ClassifierConfig(["cat", "dog"], predicted_feature_name="animal")
-    program = coreml.from_onnx(model, class_labels=config)
+    program = convert(model, classifier_config=config)
     assert program.run(normal("x", (1, 3), 1))["animal"] in ("cat", "dog")
+    with pytest.raises(sardonyx.Error, match="class_labels is an object of coremltools") as caught:
+        sardonyx.to_coreml(model, class_labels=config)
+    assert caught.value.notes == ("help: sardonyx.compat.coremltools.convert takes coremltools' objects",)
 
 
 def test_state_types(tmp_path):
     b = Builder()
     model = b.model(y=b.op("Sin", b.input("s", [3, 5])), t=b.op("Add", b.input("x", [3, 5]), "s"))
     state = ct.StateType(wrapped_type=ct.TensorType(shape=(3, 5), dtype=np.float16), name="s")
-    program = coreml.from_onnx(model, states={state: "t"}, minimum_deployment_target=ct.target.iOS18)
+    program = convert(model, states={state: "t"}, minimum_deployment_target=ct.target.iOS18)
     assert list(program.make_state()) == ["s"]
     with pytest.raises(sardonyx.Error, match=r"(?s)the state 's' says nothing of the result .*states=\{\"s\": "):
-        coreml.from_onnx(model, states=[state], minimum_deployment_target=ct.target.iOS18)
+        convert(model, states=[state], minimum_deployment_target=ct.target.iOS18)
 
 
 def test_objects_for_jax_functions(tmp_path):
@@ -282,9 +295,9 @@ def test_objects_for_jax_functions(tmp_path):
         ct.TensorType(name="table", shape=(11, 5), dtype=np.float16),
         ct.TensorType(name="i", shape=(ct.RangeDim(2, 37, default=7),), dtype=np.int32),
     ]
-    program = sardonyx.to_coreml(
+    program = convert(
         lambda table, i: jnp.sin(table)[i],
-        inputs,
+        inputs=inputs,
         output_path=path,
         output_names=["y"],
         outputs=[ct.TensorType(name="y", dtype=np.float16)],
@@ -319,7 +332,7 @@ def test_objects_for_jax_functions(tmp_path):
 )
 def test_objects_that_cannot_be_written(tmp_path, options, message):
     with pytest.raises((sardonyx.Error, TypeError), match=message):
-        coreml.from_onnx(two(), tmp_path / "out.mlpackage", **options)
+        convert(two(), output_path=tmp_path / "out.mlpackage", **options)
 
 
 def test_the_command(tmp_path):

@@ -9,6 +9,7 @@ pytest.importorskip("coremltools", reason="coremltools is not installed: pip ins
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install -r requirements-dev.txt")
 
 import onnxruntime as ort  # noqa: E402
+import sardonyx  # noqa: E402
 from onnx import TensorProto as T  # noqa: E402
 from onnx import helper, numpy_helper  # noqa: E402
 from sardonyx import coreml  # noqa: E402
@@ -48,7 +49,9 @@ def in_onnxruntime(model, feeds):
 
 def check(model, feeds, path, target="iOS17", **options):
     """Converts, compares with onnxruntime, and returns the converted program."""
-    program = coreml.from_onnx(model, path, compute_precision="fp32", minimum_deployment_target=target, **options)
+    program = sardonyx.to_coreml(
+        model, output_path=path, compute_precision="fp32", minimum_deployment_target=target, **options
+    )
     package = coreml.load(path)
     given = [x.astype(np.int32) if x.dtype.kind in "iu" else x.astype(np.float32) for x in feeds.values()]
     found = list(package.run([np.atleast_1d(x) for x in given]).values())
@@ -173,7 +176,7 @@ def test_sums_and_products_of_narrow_integers_wrap(op, dtype, tmp_path):
     wanted = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}.get(op)
     path = tmp_path / "narrow.mlpackage"
     if wanted is not None and op != "Div":  # the second hand
-        program = coreml.from_onnx(model, path, compute_precision="fp32")
+        program = sardonyx.to_coreml(model, output_path=path, compute_precision="fp32")
         assert program is not None
         (found,) = coreml.load(path).run(list(feeds.values())).values()
         x, z = (v.astype(NARROW[dtype]) for v in feeds.values())

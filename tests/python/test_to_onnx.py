@@ -19,6 +19,7 @@ import sardonyx
 from command import BUILD
 from judge import compare, outputs
 from sardonyx import to_onnx
+from sardonyx.compat import jax2onnx
 
 
 def f32(*shape):
@@ -187,14 +188,14 @@ def test_functions_inside_a_pytree_belong_to_the_program():
     layer = {"kernel": normal(3, 4), "activation": jnp.tanh}
     model = to_onnx(fn, [layer, ("B", 3)])
     assert names(model.graph.input) == ["layer.kernel", "x"]
-    ok, text = sardonyx.allclose(fn, model, [layer, ("B", 3)])
+    ok, text = sardonyx.compare(fn, model, [layer, ("B", 3)])
     assert ok, text
 
 
 def test_scalars_stay_scalars():
     agree(lambda x: (jnp.where(x > 0, x, 0), x.sum()), [()], np.float32(3))
     fn = lambda x: (x.sum(), 5, np.arange(3))  # noqa: E731
-    ok, text = sardonyx.allclose(fn, to_onnx(fn, [()]), [()])
+    ok, text = sardonyx.compare(fn, to_onnx(fn, [()]), [()])
     assert ok, text
 
 
@@ -235,7 +236,7 @@ def test_given_and_positional_names():
         ({"outputs_as_nchw": [0, 0]}, "outputs_as_nchw has 0 twice"),
         ({"return_mode": "text"}, 'expected "proto", "ir", "file"'),
         ({"return_mode": "file"}, "needs output_path"),
-        ({"export_mode": "x"}, "export_mode"),
+        ({"export_mode": "web"}, "'export_mode'\n.*sardonyx.compat.jax2onnx.to_onnx takes it"),
         ({"opset": 5}, "opset 5 is not supported"),
         ({"opset": "x"}, "opset x is not supported"),
         ({"model_name": 5}, "model_name must be a string"),
@@ -256,7 +257,7 @@ def test_wrong_options_are_named(options, message):
         (lambda f: sardonyx.explain(f, ["f32[3]"], targt="x"), "did you mean 'target'?"),
         (lambda f: sardonyx.optimize("m.onnx", verfy=True), "did you mean 'verify'?"),
         (lambda f: sardonyx.profile("m.onnx", trheads=1), "did you mean 'threads'?"),
-        (lambda f: sardonyx.allclose(f, "m.onnx", [], zzz=1), "help: help\\(sardonyx.allclose\\)"),
+        (lambda f: sardonyx.compare(f, "m.onnx", [], zzz=1), "help: help\\(sardonyx.compare\\)"),
     ],
 )  # fmt: skip
 def test_misspelt_keywords_are_answered(call, text):
@@ -366,7 +367,7 @@ def test_arrays_in_a_tree_of_parameters_are_inputs():
     with pytest.warns(UserWarning, match=r"input_params\['p'\] has numbers .* baked in \(scale=2.0\)"):
         model = to_onnx(fn, [("B", 3)], input_params=given, check=True)
     assert names(model.graph.input) == ["x", "p.layers.0", "p.w.kernel"]
-    ok, text = sardonyx.allclose(fn, model, [(2, 3)], input_params=given)
+    ok, text = sardonyx.compare(fn, model, [(2, 3)], input_params=given)
     assert ok, text
 
 
@@ -418,7 +419,7 @@ def test_nchw_outside_nhwc_inside():
     assert shape_of(model.graph.input[0]) == [2, 3, 5, 7] and shape_of(model.graph.output[0]) == [2, 1, 5, 7]
     x = normal(2, 3, 5, 7)
     np.testing.assert_array_equal(outputs(model, [x])[0], x[:, :1] * 2)
-    ok, text = sardonyx.allclose(fn, model, [(2, 5, 7, 3)], inputs_as_nchw=[0], outputs_as_nchw=[0])
+    ok, text = sardonyx.compare(fn, model, [(2, 5, 7, 3)], inputs_as_nchw=[0], outputs_as_nchw=[0])
     assert ok, text
 
 
@@ -477,8 +478,8 @@ def test_threads_do_not_disturb_each_other():
             return jnp.tanh(x @ weight) + i
 
         wide = i % 2 == 1
-        model = to_onnx(fn, [("B", 7)], enable_double_precision=wide)
-        assert sardonyx.report.last().nodes == len(model.graph.node)
+        model, report = to_onnx(fn, [("B", 7)], enable_double_precision=wide, return_report=True)
+        assert report.nodes == len(model.graph.node)
         return model.SerializeToString()
 
     alone = [export(i) for i in range(8)]
@@ -490,19 +491,18 @@ def test_threads_do_not_disturb_each_other():
 
 def test_the_report_tells_the_stages(tmp_path):
     path = tmp_path / "m.onnx"
-    to_onnx(lambda x: jnp.sin(x) + 1, [(3,)], return_mode="file", output_path=path)
-    report = sardonyx.report.last()
+    _, report = to_onnx(lambda x: jnp.sin(x) + 1, [(3,)], return_mode="file", output_path=path, return_report=True)
     assert list(report.stages) == ["trace", "import", "lower", "optimize", "write"]
     assert report.nodes == 2 and report.ops == {"Sin": 1, "Add": 1} and report.bytes == path.stat().st_size
     assert "2 equations became 2 nodes" in report.table
 
 
-def test_allclose_says_what_differs():
+def test_compare_says_what_differs():
     model = to_onnx(lambda x: x + 1, [("B", 3)])
-    assert sardonyx.allclose(lambda x: x + 1, model, [("B", 3)])[0]
-    ok, text = sardonyx.allclose(lambda x: x + 2, model, [("B", 3)])
+    assert sardonyx.compare(lambda x: x + 1, model, [("B", 3)])
+    ok, text = sardonyx.compare(lambda x: x + 2, model, [("B", 3)])
     assert not ok and "result 0 ('output') differs by up to 1" in text
-    ok, text = sardonyx.allclose(lambda x: (x, x), model, [normal(2, 3)])
+    ok, text = sardonyx.compare(lambda x: (x, x), model, [normal(2, 3)])
     assert not ok and "1 results, JAX has 2" in text
 
 
@@ -538,7 +538,7 @@ def test_check_finds_what_differs():
 
 def test_primitive_calls_are_recorded(tmp_path):
     path = tmp_path / "calls.txt"
-    to_onnx(lambda x: jnp.sin(x) + 1, [(3,)], record_primitive_calls_file=path)
+    jax2onnx.to_onnx(lambda x: jnp.sin(x) + 1, [(3,)], record_primitive_calls_file=path)
     text = path.read_text()
     assert "sin" in text and "f32[3]" in text and "test_to_onnx.py" in text
 
@@ -787,7 +787,7 @@ def test_normalization_mode_chooses_operator_or_arithmetic():
         return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * scale + bias
 
     def count(**options):
-        model = to_onnx(normalized, [("B", 7), (7,), (7,)], **options)
+        model = jax2onnx.to_onnx(normalized, [("B", 7), (7,), (7,)], **options)
         return [n.op_type for n in model.graph.node].count("LayerNormalization")
 
     assert count() == 1
@@ -812,7 +812,7 @@ def test_debug_dump_shows_each_stage(tmp_path):
 
 def test_stacktrace_metadata_is_provenance_under_another_name():
     def keys(**options):
-        model = to_onnx(lambda x: jnp.sin(x), [("B", 3)], **options)
+        model = jax2onnx.to_onnx(lambda x: jnp.sin(x), [("B", 3)], **options)
         return {p.key for n in model.graph.node for p in n.metadata_props}
 
     assert "pkg.sardonyx.callsite" in keys() and not keys(stacktrace_metadata="off")
@@ -820,6 +820,10 @@ def test_stacktrace_metadata_is_provenance_under_another_name():
     assert not keys(provenance=False) and not keys(stacktrace_metadata=False)
     with pytest.raises(sardonyx.Error, match="provenance"):
         keys(stacktrace_metadata="some")
+    with pytest.raises(sardonyx.Error, match='expected "standard", "web"'):
+        keys(export_mode="x")
+    with pytest.raises(sardonyx.Error, match="to_onnx has no keyword 'opst'\n.*did you mean 'opset'?"):
+        keys(opst=18)
 
 
 def test_rules_that_do_not_converge_are_told(monkeypatch):

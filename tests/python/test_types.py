@@ -31,7 +31,7 @@ def test_the_package_is_typed(tmp_path):
     program.write_text(
         "import sardonyx\n"
         "reveal_type(sardonyx.info('a.onnx').nodes)\n"
-        "reveal_type(sardonyx.verify('a', 'b').largest_error)\n"
+        "reveal_type(sardonyx.compare('a', 'b').largest_error)\n"
         "sardonyx.optimize('a.onnx', opset='x')\n"
     )
     done = subprocess.run(
@@ -64,6 +64,6 @@ def test_objects_say_what_they_are(tmp_path):
     graph = helper.make_graph([helper.make_node("Abs", ["x"], ["y"])], "g", value[:1], value[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     assert "nodes=1" in repr(sardonyx.info(model)) and "faults=[]" in repr(sardonyx.check(model))
-    assert "evaluations=5" in repr(sardonyx.verify(model, model))
-    sardonyx.optimize(model)
-    assert "nodes=1" in repr(sardonyx.report.last())
+    assert "on 5 inputs" in repr(sardonyx.compare(model, model))
+    _, report = sardonyx.optimize(model, return_report=True)
+    assert "nodes=1" in repr(report)

@@ -398,7 +398,7 @@ def test_steps_to_core_ml(browser, net, tmp_path):
         done = sardonyx("convert", net, "-o", tmp_path / "x.mlpackage", *more, ok=False)
         assert message in done.stderr and not (tmp_path / "x.mlpackage").exists() and not (tmp_path / "x.sxt").exists()
     with pytest.raises(package.Error, match="functions are several"):
-        package.coreml.from_onnx(functions={"a": net}, trace=tmp_path / "x.sxt")
+        package.to_coreml(functions={"a": net}, trace=tmp_path / "x.sxt")
 
 
 def test_time_as_color(browser, net, tmp_path):

@@ -13,6 +13,7 @@
 #include "driver/compare_models.h"
 #include "driver/half_report.h"
 #include "io/mil_features.h"
+#include "io/program_file.h"
 #include "native/coreml/session.h"
 #include "native/evaluate.h"
 #include "native/optimize.h"
@@ -250,7 +251,10 @@ void bind_coreml(nb::module_& m) {
       .def("half_share", [](const CoremlProgram& p) { return computes_in_half(*p.model) ? kHalfShare : 0.0; })
       .def("specification_version", [](const CoremlProgram& p) { return p.model->specification_version.value_or(0); });
   m.def(
-      "load", [](const std::string& path, bool map) { return made(read_coreml(path, {.map = map})); },
+      "load",
+      [](const std::string& path, bool map) {
+        return made(path.ends_with(".sx") ? load_program(path, map) : read_coreml(path, {.map = map}));
+      },
       nb::call_guard<Unlocked>());
   m.def(
       "check_bytes",

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from sardonyx import _sardonyx
 from sardonyx._error import Error, WrongType
+from sardonyx._page import Page
 from sardonyx.ir._attr import Attr, Attributes, attr_to_native
 from sardonyx.ir._containers import (
     Functions,
@@ -707,11 +708,8 @@ class Model(_native.ModelBase):
 
     def _repr_html_(self) -> str | None:
         """The drawing that notebooks show. None where this build has no viewer: then they show the text."""
-        from sardonyx._error import Error
-        from sardonyx._inspect import show
-
         try:
-            return show(self)._repr_html_()
+            return Page(_sardonyx.page(self, "model", []))._repr_html_()
         except Error:
             return None
 

@@ -1,18 +1,92 @@
-"""coremltools' objects (TensorType, ImageType, RangeDim and so on) as what the keywords of `coreml.from_onnx` say of them.
+"""coremltools' `convert`: change `coremltools.convert` to `sardonyx.compat.coremltools.convert`.
 
-Objects are known by their class names: coremltools need not be installed, and whoever passes one has imported it.
+Its objects (TensorType, ImageType, RangeDim and so on) are known by their class names: coremltools need not be installed,
+and whoever passes one has imported it.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from sardonyx._error import Error, WrongType
+from sardonyx._sources import is_model
+from sardonyx._to_coreml import to_coreml
+from sardonyx.coreml import pipeline_of
+
+__all__ = ["convert"]
 
 _COLORS = {"RGB": "rgb", "BGR": "bgr", "G": "gray", "G_FLOAT16": "gray16"}
+
+
+def convert(
+    model: Any = None,
+    source: str = "auto",
+    inputs: Any = None,
+    outputs: Any = None,
+    classifier_config: Any = None,
+    minimum_deployment_target: Any = None,
+    convert_to: str | None = None,
+    compute_precision: Any = None,
+    skip_model_load: bool = False,
+    compute_units: Any = None,
+    package_dir: str | os.PathLike | None = None,
+    debug: bool = False,
+    pass_pipeline: Any = None,
+    states: Any = None,
+    **options: Any,
+) -> Any:
+    """`coremltools.convert`, by `sardonyx.to_coreml`, whose other keywords are `options`.
+
+    Args:
+        model: An ONNX model or a JAX function, as of `to_coreml`.
+        source: "auto".
+        inputs, outputs: `TensorType` and `ImageType` objects, with `RangeDim` and `EnumeratedShapes` in their
+            shapes. Those of a model have names; a JAX function's are in order. An option of `to_coreml` that
+            states something else of an input wins.
+        classifier_config: A `ClassifierConfig`.
+        minimum_deployment_target: A `coremltools.target`, or its name. Default: iOS 17.
+        compute_precision: A `coremltools.precision`. Default: half precision.
+        package_dir: Where the package is written.
+        pass_pipeline: A `PassPipeline`.
+        states: `StateType` objects with the result that each holds after a run: `{ct.StateType(...): "t"}`.
+        convert_to: "mlprogram".
+        skip_model_load, compute_units, debug: Taken, without effect: nothing is loaded here.
+
+    Returns:
+        The `sardonyx.coreml.Program`.
+    """
+    for name, value, only in (("source", source, "auto"), ("convert_to", convert_to or "mlprogram", "mlprogram")):
+        if value != only:
+            raise Error(f"{name}={value!r} is not supported", "unsupported", [f'expected "{only}"'])
+    interface = Interface()
+    functions = options.get("functions")
+    if functions is not None:
+        options["functions"] = {
+            name: part if is_model(part) else (part[0], jax_inputs(part[1], interface), *part[2:])
+            for name, part in functions.items()
+        }
+    elif is_model(model):
+        interface.add_inputs(() if inputs is None else inputs)
+    else:
+        options["inputs"] = jax_inputs(inputs, interface)
+    interface.add_outputs(() if outputs is None else outputs)
+    options |= joined({name: options.get(name) for name in interface.keywords()}, interface.keywords())
+    options |= {
+        "minimum_deployment_target": minimum_deployment_target,
+        "compute_precision": precision(compute_precision),
+    }
+    if classifier_config is not None:
+        options |= classifier(classifier_config)
+    if pass_pipeline is not None:
+        options["passes"], own = pipeline_of(pass_pipeline, half=options["compute_precision"] != "fp32")
+        options["options"] = own | dict(options.get("options") or {})
+    if package_dir is not None:
+        options["output_path"] = package_dir
+    return to_coreml(model, states=state_names(states), **{k: v for k, v in options.items() if v is not None})
 
 
 def is_a(x: Any, *names: str) -> bool:
@@ -40,7 +114,7 @@ def classifier(config: Any) -> dict[str, Any]:
     }
 
 
-def states(given: Any) -> dict[str, Any]:
+def state_names(given: Any) -> dict[str, Any]:
     """`states` with the names of `ct.StateType` objects in their place."""
     if given is None:
         return {}

@@ -1,0 +1,81 @@
+"""jax2onnx's functions: change `from jax2onnx import ...` to `from sardonyx.compat.jax2onnx import ...`."""
+
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from sardonyx import _check, _convert
+from sardonyx._functions import onnx_function
+from sardonyx._require import known_keywords, one_of, unknown_keyword
+
+__all__ = ["allclose", "onnx_function", "to_onnx"]
+
+
+def to_onnx(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None = None,
+    model_name: str = "jax_model",
+    opset: int | None = None,
+    *,
+    record_primitive_calls_file: str | os.PathLike | None = None,
+    export_mode: Literal["standard", "web"] = "standard",
+    normalization_mode: Literal["auto", "prefer_native", "force_decomposed"] = "auto",
+    stacktrace_metadata: Literal["off", "line", "full"] | bool | None = None,
+    **options: Any,
+) -> Any:
+    """`jax2onnx.to_onnx`, by `sardonyx.to_onnx`, whose other keywords are `options`.
+
+    Args:
+        fn, inputs, input_params, model_name, opset: As of `sardonyx.to_onnx`.
+        record_primitive_calls_file: File that lists the program's equations, as text.
+        export_mode: "web" always writes a single file, and raises above 2 GiB.
+        normalization_mode: How layer and root-mean-square normalizations are written: "prefer_native" as
+            ONNX's own operators, "force_decomposed" as the program's own arithmetic, "auto" as the pipeline
+            decides (the default pipeline uses ONNX's operators).
+        stacktrace_metadata: The name here for `provenance`; takes precedence.
+    """
+    one_of("export_mode", export_mode, ("standard", "web"))
+    one_of("normalization_mode", normalization_mode, ("auto", "prefer_native", "force_decomposed"))
+    known = inspect.signature(_convert.to_onnx)
+    for name in options.keys() - known.parameters.keys():
+        raise unknown_keyword("compat.jax2onnx.to_onnx", name, list(known.parameters))
+    if stacktrace_metadata is not None:
+        options["provenance"] = stacktrace_metadata
+    given = known.bind(fn, inputs, input_params, model_name, opset, **options)
+    given.apply_defaults()
+    return _convert.export(
+        **given.arguments,
+        normalization=normalization_mode,
+        one_file=export_mode == "web",
+        record=record_primitive_calls_file,
+    )
+
+
+@known_keywords
+def allclose(
+    fn: Callable[..., Any],
+    onnx_model_path: Any,
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    *,
+    enable_double_precision: bool = False,
+    inputs_as_nchw: Sequence[int] | None = None,
+    outputs_as_nchw: Sequence[int] | None = None,
+) -> tuple[bool, str]:
+    """`jax2onnx.allclose`, by `sardonyx.compare`: (whether they agree, how they differ)."""
+    same, text = _check.compare_with_jax(
+        fn,
+        onnx_model_path,
+        inputs,
+        input_params,
+        rtol,
+        atol,
+        enable_double_precision=enable_double_precision,
+        inputs_as_nchw=inputs_as_nchw,
+        outputs_as_nchw=outputs_as_nchw,
+    )
+    return same, text
