@@ -7,6 +7,8 @@ TIDY=all in the environment runs clang-tidy on every source. build/tidy remember
 hash of everything it includes from this project, and skips it until that changes.
 """
 
+import ast
+import graphlib
 import hashlib
 import json
 import os
@@ -14,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Container
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -106,7 +109,48 @@ def layers() -> bool:
             if layer not in KEPT_FROM_OTHERS.get(found[2], [layer]):
                 print(f"{file}:{number}: {layer} may not use {found[2]}")
                 good = False
-    return good
+    return python_layers(ROOT / "python" / "sardonyx") and good
+
+
+def python_layers(package: Path) -> bool:
+    """Checks that no modules of the package import each other in a circle, and no packages in it. An import inside a
+    function counts, one for type checkers only does not."""
+    modules = {}
+    for file in package.rglob("*.py"):
+        parts = file.relative_to(package.parent).with_suffix("").parts
+        modules[".".join(parts).removesuffix(".__init__")] = file
+    by_module = {name: python_imports(file, modules) - {name} for name, file in modules.items()}
+    by_package: dict[str, set[str]] = {}
+    for name, used in by_module.items():
+        here = ".".join(name.split(".")[:2])
+        by_package.setdefault(here, set()).update(".".join(u.split(".")[:2]) for u in used)
+        by_package[here].discard(here)
+    for graph in (by_module, by_package):
+        try:
+            graphlib.TopologicalSorter(graph).prepare()
+        except graphlib.CycleError as e:
+            print(f"a circle of imports: {' <- '.join(e.args[1])}")
+            return False
+    return True
+
+
+def python_imports(file: Path, modules: Container[str]) -> set[str]:
+    """Those of the modules that a file imports."""
+    found = set()
+    todo: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            continue
+        todo += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {
+                name if name in modules else str(node.module) for name in inner if not name.endswith("._sardonyx")
+            }
+    return {name for name in found if name in modules}
 
 
 def ruff(fix: bool) -> bool:

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -95,7 +94,8 @@ def compare_functions(
             args = _compare.draw_values(inputs, spec, {}, enable_double_precision)
             results.append(jax.device_get([_compare.as_array(x) for x in _computed(fn, spec, args, params)]))
     rtol, atol = 1e-3 if rtol is None else rtol, 1e-5 if atol is None else atol
-    return _compare.compare_results(*results, [""] * len(results[0]), rtol, atol, None)
+    expected, found = results
+    return _compare.compare_results(expected, found, [""] * len(expected), rtol, atol, None)
 
 
 def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, export) -> None:
@@ -254,7 +254,7 @@ class _Second:
             for i, (want, got) in enumerate(zip(_diverge.arrays(expected), results(model), strict=True)):
                 found = _compare.compare_results([want], [got], [""], None, None, None)
                 if not found:
-                    return i, re.sub(r"^result 0 \(''\) ", "", found.text)
+                    return i, found.text.removeprefix("result 0 ")
             return None
 
         try:

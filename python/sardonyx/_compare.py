@@ -128,14 +128,15 @@ def compare_results(expected, found, names, rtol, atol, nchw, of_largest=0.0) ->
         if hasattr(want, "dtype") and jax.dtypes.issubdtype(want.dtype, jax.dtypes.prng_key):
             want = jax.random.key_data(want)
         want, got = np.asarray(want), np.asarray(got)
+        which = f"result {i} ('{name}')" if name else f"result {i}"
         if i in (nchw or ()):
             got = np.transpose(got, _TO_NHWC)
         if want.dtype.kind == "c" and got.shape == (*want.shape, 2):
             got = (got[..., 0] + 1j * got[..., 1]).astype(want.dtype)
         if want.shape != got.shape:
-            return Comparison(False, f"result {i} ('{name}') has shape {got.shape}, JAX has {want.shape}")
+            return Comparison(False, f"{which} has shape {got.shape}, JAX has {want.shape}")
         if want.dtype != got.dtype:
-            return Comparison(False, f"result {i} ('{name}') is {got.dtype}, JAX has {want.dtype}")
+            return Comparison(False, f"{which} is {got.dtype}, JAX has {want.dtype}")
         if jax.numpy.issubdtype(want.dtype, np.inexact):
             wide = np.complex128 if want.dtype.kind == "c" else np.float64
             a, b = got.astype(wide), want.astype(wide)
@@ -146,13 +147,13 @@ def compare_results(expected, found, names, rtol, atol, nchw, of_largest=0.0) ->
                 difference = np.abs(a - b)
             if not np.allclose(b, a, rtol=r, atol=t, equal_nan=True):
                 off = np.nanmax(difference) if a.size else 0.0
-                text = f"result {i} ('{name}') differs by up to {off:.6g} (rtol={r:g}, atol={t:g})"
+                text = f"{which} differs by up to {off:.6g} (rtol={r:g}, atol={t:g})"
                 return Comparison(False, text, float(off), _element(name, difference))
             finite = np.where(np.isfinite(difference), difference, 0.0)
             if a.size and finite.max() > worst:
                 worst, worst_at = float(finite.max()), _element(name, finite)
         elif not np.array_equal(want, got):
-            text = f"result {i} ('{name}') differs in {int((want != got).sum())} of {want.size} elements"
+            text = f"{which} differs in {int((want != got).sum())} of {want.size} elements"
             return Comparison(False, text)
     agree = f"all {len(found)} results agree" if len(found) != 1 else "the result agrees"
     return Comparison(True, f"{agree}; the largest difference is {worst:.3g}", worst, worst_at)

@@ -153,7 +153,7 @@ def _asker() -> str:
 
 
 _HERE = __file__.replace("\\", "/")
-_PACKAGE = _HERE.rpartition("/")[0] + "/"
+_PACKAGE = _HERE[: _HERE.rindex("/sardonyx/")] + "/sardonyx/"
 _COMPARING = ("_asker", "_asked_by_rules", "_decide", "_geq_decision", "__eq__", "truth")
 
 

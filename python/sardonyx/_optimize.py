@@ -130,7 +130,7 @@ def _optimized(model, output_path, wanted):
     made, numbers = native.optimize_model(model, wanted)
     if path is None:
         return made, numbers
-    native.ir.write_path(made, path, False, "", 256, 0)
+    native.ir.write_path(made, path, False, "", 1024, 0)
     return path, numbers
 
 

@@ -52,6 +52,7 @@ class Session:
         options.enable_mem_pattern = False
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        source: str | bytes
         if isinstance(model, native.ir.ModelBase):
             source = native.ir.serialize(model)
         else:

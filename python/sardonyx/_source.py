@@ -4,6 +4,13 @@ import linecache
 import os
 import sysconfig
 
+_OWN = os.path.dirname(__file__) + os.sep
+
+
+def is_own(path: str) -> bool:
+    """Whether it is a file of this package."""
+    return path.startswith(_OWN)
+
 
 def callable_name(fn) -> str:
     name = getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None)
@@ -13,8 +20,7 @@ def callable_name(fn) -> str:
 def _is_inside(path: str) -> bool:
     import jax
 
-    folders = (os.path.dirname(jax.__file__), os.path.dirname(__file__))
-    return path.startswith(folders) or path.startswith("<")
+    return is_own(path) or path.startswith((os.path.dirname(jax.__file__), "<"))
 
 
 def _user_frame(e: BaseException):
@@ -56,7 +62,7 @@ def source_frame(eqn):
         from jax._src import source_info_util
 
         frame = source_info_util.user_frame(eqn.source_info.traceback)
-        return None if frame is None or os.path.dirname(frame.file_name) == os.path.dirname(__file__) else frame
+        return None if frame is None or is_own(frame.file_name) else frame
     except Exception:  # a private part of JAX: without it the line is not named
         return None
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from sardonyx import _data_sizes, _module_paths, _source
 
 _DRAWS = ("random_bits", "threefry2x32", "rng_bit_generator")
-_OWN = os.path.dirname(__file__)
 _FOLDERS = (("/flax/nnx/", "nnx"), ("/flax/linen/", "linen"), ("/haiku/", "haiku"), ("/equinox/", "equinox"))
 _ADVICE = {
     "nnx": "call model.eval() before",
@@ -154,7 +153,7 @@ class _Place:
             for folder, name in _FOLDERS:
                 if folder in file and not library:
                     library = name
-            if "/site-packages/" not in file and os.path.dirname(file) != _OWN and not line:
+            if "/site-packages/" not in file and not _source.is_own(file) and not line:
                 line = f"{os.path.basename(file)}:{number}"
         return _Place(self.scopes + scopes, self.line or line, self.library or library)
 

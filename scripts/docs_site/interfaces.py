@@ -137,7 +137,7 @@ def without_private(lines: list[str]) -> list[str]:
 
 # ---- Python
 
-MODULES = ("coreml", "ir", "plugins", "report", "testing")
+MODULES = ("compat", "coreml", "ir", "plugins", "report", "testing")
 
 
 def python_pages(root: Path) -> dict[str, str]:

@@ -165,7 +165,8 @@ def test_an_ir_model_gives_what_its_message_gives(tmp_path):
         before = ir.to_proto(model)
         assert ir.to_proto(sardonyx.optimize(model)) == sardonyx.optimize(proto)
         assert sardonyx.optimize(model, tmp_path / "a.onnx") == str(tmp_path / "a.onnx")
-        sardonyx.optimize(proto, tmp_path / "b.onnx")
+        onnx.save(proto, tmp_path / "in.onnx")
+        sardonyx.optimize(tmp_path / "in.onnx", tmp_path / "b.onnx")
         assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
         assert ir.to_proto(model) == before
         assert sardonyx.to_coreml(model).text() == sardonyx.to_coreml(proto).text()

@@ -1,6 +1,6 @@
 """Type hints: the package has them for its users, and the stubs of the native module are those of the module."""
 
-import importlib.util
+import importlib
 import logging
 import subprocess
 import sys
@@ -15,13 +15,38 @@ from onnx import TensorProto, helper
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_stubs_are_fresh():
+def script_of(name, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    return importlib.import_module(name)
+
+
+def test_stubs_are_fresh(monkeypatch):
     pytest.importorskip("nanobind")
-    spec = importlib.util.spec_from_file_location("stubs", ROOT / "scripts" / "stubs.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = script_of("stubs", monkeypatch)
     kept = {p.name: p.read_text() for p in script.STUBS.glob("*.pyi")}
     assert kept == script.stubs(), "run scripts/stubs.py"
+
+
+def test_no_imports_go_in_circles(tmp_path, monkeypatch, capsys):
+    lint = script_of("lint", monkeypatch)
+    assert lint.python_layers(ROOT / "python" / "sardonyx")
+    package = tmp_path / "p"
+    for folder in (package, package / "one", package / "two"):
+        folder.mkdir()
+        (folder / "__init__.py").touch()
+    for name, text in {
+        "one/a.py": "from p.two import b\n",
+        "one/c.py": "import typing\nif typing.TYPE_CHECKING:\n    from p.one import a\n",
+        "two/b.py": "",
+        "two/d.py": "def late():\n    from p.one.c import x\n",
+    }.items():
+        (package / name).write_text(text)
+    assert not lint.python_layers(package) and "p.one" in capsys.readouterr().out  # packages: one -> two -> one
+    (package / "two/d.py").write_text("def late():\n    from p.two.e import x\n")
+    (package / "two/e.py").write_text("from p.two import d\n")
+    assert not lint.python_layers(package) and "p.two.d <- p.two.e" in capsys.readouterr().out
+    (package / "two/e.py").write_text("")
+    assert lint.python_layers(package)
 
 
 def test_the_package_is_typed(tmp_path):
