@@ -11,7 +11,7 @@ namespace sardonyx::python {
 EvalValue eval_value(nanobind::handle h);
 nanobind::object eval_object(const EvalValue& v);
 
-// Binds sardonyx._sardonyx.evaluate(), which runs a model on values that sardonyx._evaluate prepared.
+// Binds sardonyx._sardonyx.evaluate(), which runs a model on values that sardonyx._models.evaluate prepared.
 void bind_evaluate(nanobind::module_& m);
 
 }  // namespace sardonyx::python

@@ -15,14 +15,14 @@ from sardonyx._sardonyx import version as _version
 if TYPE_CHECKING:  # what _LAZY imports when it is first used
     from sardonyx import compat, coreml, ir, plugins, report, testing
     from sardonyx._convert import save_program, to_onnx
+    from sardonyx._coreml.convert import to_coreml
     from sardonyx._doors import compare, convert
-    from sardonyx._evaluate import evaluate
     from sardonyx._explain import explain
-    from sardonyx._functions import onnx_function
-    from sardonyx._inspect import check, diff, info, show
-    from sardonyx._optimize import optimize
-    from sardonyx._profile import profile
-    from sardonyx._to_coreml import to_coreml
+    from sardonyx._models.evaluate import evaluate
+    from sardonyx._models.inspect import check, diff, info, show
+    from sardonyx._models.optimize import optimize
+    from sardonyx._models.profile import profile
+    from sardonyx._trace.functions import onnx_function
     from sardonyx.plugins import lowering
 
 __all__ = [
@@ -53,18 +53,18 @@ __version__ = _version()
 
 _LAZY = {
     "to_onnx": ("sardonyx._convert", "to_onnx"),
-    "to_coreml": ("sardonyx._to_coreml", "to_coreml"),
+    "to_coreml": ("sardonyx._coreml.convert", "to_coreml"),
     "save_program": ("sardonyx._convert", "save_program"),
-    "onnx_function": ("sardonyx._functions", "onnx_function"),
-    "optimize": ("sardonyx._optimize", "optimize"),
+    "onnx_function": ("sardonyx._trace.functions", "onnx_function"),
+    "optimize": ("sardonyx._models.optimize", "optimize"),
     "compare": ("sardonyx._doors", "compare"),
     "convert": ("sardonyx._doors", "convert"),
-    "check": ("sardonyx._inspect", "check"),
-    "diff": ("sardonyx._inspect", "diff"),
-    "info": ("sardonyx._inspect", "info"),
-    "profile": ("sardonyx._profile", "profile"),
-    "show": ("sardonyx._inspect", "show"),
-    "evaluate": ("sardonyx._evaluate", "evaluate"),
+    "check": ("sardonyx._models.inspect", "check"),
+    "diff": ("sardonyx._models.inspect", "diff"),
+    "info": ("sardonyx._models.inspect", "info"),
+    "profile": ("sardonyx._models.profile", "profile"),
+    "show": ("sardonyx._models.inspect", "show"),
+    "evaluate": ("sardonyx._models.evaluate", "evaluate"),
     "explain": ("sardonyx._explain", "explain"),
     "compat": ("sardonyx.compat", None),
     "coreml": ("sardonyx.coreml", None),
@@ -107,6 +107,9 @@ def __dir__():
 
 
 if "jax" in sys.modules:
-    from sardonyx import _convert, _functions, _inputs, _trace, plugins  # noqa: F401
+    from sardonyx import _convert, plugins  # noqa: F401
+    from sardonyx._trace import functions as _functions  # noqa: F401
+    from sardonyx._trace import inputs as _inputs  # noqa: F401
+    from sardonyx._trace import trace as _trace  # noqa: F401
 
     _prepare()

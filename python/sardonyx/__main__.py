@@ -511,7 +511,7 @@ def _explain(options) -> int:
 
 
 def _profile(options) -> int:
-    from sardonyx._profile import Profile, profile
+    from sardonyx._models.profile import Profile, profile
 
     def one(model: str) -> Profile:
         return profile(
@@ -604,7 +604,7 @@ def main(arguments=None) -> int:
 def _main(arguments) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["lint-plugin"]:  # parses its own options
-        from sardonyx import lint
+        from sardonyx.plugins import lint
 
         return lint.main(arguments[1:])
     if not {"export", "explain", "profile", "--plugin"} & set(arguments[:1]):

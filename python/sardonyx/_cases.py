@@ -201,7 +201,7 @@ def _run(case: Mapping[str, Any], double: bool, dynamic: bool) -> None:
     import jax
     import jax.numpy as jnp
 
-    from sardonyx import _trace
+    from sardonyx._trace import trace as _trace
     from sardonyx.compat.jax2onnx import allclose, to_onnx
 
     with _trace.x64(double):
@@ -240,7 +240,7 @@ def _numbers(shapes: Sequence[Sequence[int | str]]) -> list[tuple[int, ...]]:
     """The shapes with a distinct number for each symbol, starting at 3."""
     import jax
 
-    from sardonyx import _compare
+    from sardonyx._check import values as _compare
 
     scope = jax.export.SymbolicScope()
     dims = [jax.export.symbolic_shape(",".join(map(str, s)), scope=scope) if s else () for s in shapes]

@@ -6,11 +6,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from sardonyx import _expand, _functions, _inputs, _size_branches, _source, _state, _trace, _training_mode, plugins
 from sardonyx import _sardonyx as native
+from sardonyx import _source, plugins
 from sardonyx import report as reports
 from sardonyx._error import Error
 from sardonyx._require import known_keywords, one_of, require, warn
+from sardonyx._trace import expand as _expand
+from sardonyx._trace import functions as _functions
+from sardonyx._trace import inputs as _inputs
+from sardonyx._trace import size_branches as _size_branches
+from sardonyx._trace import state as _state
+from sardonyx._trace import trace as _trace
+from sardonyx._trace import training_mode as _training_mode
 
 # Opsets that the lowerings support.
 _OLDEST_OPSET, _NEWEST_OPSET = 7, 28
@@ -181,13 +188,13 @@ def export(
     layouts = inputs_as_nchw, outputs_as_nchw
     if check:
         with _Stage(report, "check"):
-            from sardonyx import _check
+            from sardonyx._check import with_jax as _check
 
             export = _part_exporter(opset, target, lowerings)
             _check.check_export(fn, model, spec, *layouts, enable_double_precision, export=export)
     if shadow is not None:
         with _Stage(report, "shadow"):
-            from sardonyx import _shadow
+            from sardonyx._check import shadow as _shadow
 
             double = enable_double_precision
             report.shadow = _shadow.compare(shadow, fn, inputs, input_params, model, spec, opset, double, *layouts)
@@ -303,7 +310,7 @@ def _read_program(
             if prints := _trace.prints(traced):
                 warn(f"{prints}: a model does not print, so this is left out")
             if custom_ops:
-                from sardonyx import _custom_ops
+                from sardonyx._trace import custom_ops as _custom_ops
 
                 lowerings = {**lowerings, **_custom_ops.lowerings(custom_ops, closed)}
             if not closed.jaxpr.outvars:

@@ -4,13 +4,16 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from sardonyx import _check, _convert, _inspect, _to_coreml
-from sardonyx._comparison import Comparison
+from sardonyx import _convert
+from sardonyx._check import with_jax as _check
+from sardonyx._coreml import convert as _to_coreml
 from sardonyx._error import Error
-from sardonyx._optimize import optimize
-from sardonyx._program import load
+from sardonyx._models import inspect as _inspect
+from sardonyx._models.comparison import Comparison
+from sardonyx._models.optimize import optimize
+from sardonyx._models.program import load
+from sardonyx._models.sources import is_model, is_program
 from sardonyx._require import known_keywords, one_of
-from sardonyx._sources import is_model, is_program
 
 _COREML = (".mlpackage", ".mlmodel")
 

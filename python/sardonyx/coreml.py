@@ -14,12 +14,13 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sardonyx import _coreml_program, _coreml_registry
 from sardonyx import report as reports
+from sardonyx._coreml import registry as _coreml_registry
+from sardonyx._coreml import session as _coreml_program
 from sardonyx._error import Error, WrongType
-from sardonyx._optimize import _names, _option, _request
-from sardonyx._optimize import _pipeline as _pipeline_of
-from sardonyx._program import Program, load
+from sardonyx._models.optimize import _names, _option, _request
+from sardonyx._models.optimize import _pipeline as _pipeline_of
+from sardonyx._models.program import Program, load
 from sardonyx._progress import shown
 from sardonyx._require import known_keywords, one_of
 from sardonyx._sardonyx import coreml as _native

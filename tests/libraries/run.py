@@ -18,8 +18,8 @@ def judged(program) -> str:
     """ "" where the model in onnxruntime equals the jitted function, else what differs or why it is refused."""
     import jax
     import sardonyx
-    from sardonyx._compare import feeds_of
-    from sardonyx._run import Session
+    from sardonyx._check.values import feeds_of
+    from sardonyx._models.session import Session
 
     fn, arguments = program.make()
     model = sardonyx.to_onnx(fn, arguments)

@@ -78,7 +78,7 @@ def is_choice(fn, arguments) -> bool:
     """Whether the results are right though they differ: the vectors of a decomposition, whose signs and phases are
     free. `check=` puts those of the model in JAX's place, and checks that they decompose the operand."""
     import sardonyx
-    from sardonyx import _choices
+    from sardonyx._check import choices as _choices
 
     if not _choices.has_choices(jax.make_jaxpr(fn)(*arguments)):
         return False

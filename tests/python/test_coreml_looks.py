@@ -14,7 +14,8 @@ import test_coreml_passes as passes  # noqa: E402
 import test_coreml_quantization as quantization  # noqa: E402
 from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY  # noqa: E402
 from mil_programs import mb  # noqa: E402
-from sardonyx import _coreml_program, _sardonyx, coreml  # noqa: E402
+from sardonyx import _sardonyx, coreml  # noqa: E402
+from sardonyx._coreml import session as _coreml_program  # noqa: E402
 
 # Passes that need more than a program, or that make other functions.
 NAMES = sorted(

@@ -326,7 +326,7 @@ def test_one_scope_may_be_used_again():
 
 
 def test_nothing_is_kept_from_programs_that_need_no_such_size(monkeypatch):
-    from sardonyx import _data_shapes
+    from sardonyx._trace.data import shapes as _data_shapes
 
     monkeypatch.setattr(_data_shapes, "active", None)  # would be called otherwise
     traced = []

@@ -7,7 +7,7 @@ import onnx
 import pytest
 import sardonyx
 from onnx import TensorProto, helper, numpy_helper
-from sardonyx._run import Session
+from sardonyx._models.session import Session
 from sardonyx.compat.onnxsim import simplify
 from sardonyx.compat.onnxslim import slim
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import sardonyx
 from jax.extend.random import define_prng_impl
-from sardonyx._data_sizes import scan_counts
 from sardonyx._sardonyx import import_jaxpr
+from sardonyx._trace.data.sizes import scan_counts
 
 
 def read(fn, *args, **options):

@@ -4,7 +4,10 @@ name. See docs/python_internals.md."""
 import inspect
 
 import pytest
-from sardonyx import _data_functions, _data_loops, _data_shapes, _patches
+from sardonyx._trace.data import functions as _data_functions
+from sardonyx._trace.data import loops as _data_loops
+from sardonyx._trace.data import shapes as _data_shapes
+from sardonyx.plugins import _patches
 
 REPLACED = _data_functions.replacements() | _data_loops.replacements()
 for built_in in _data_shapes.BUILT_IN:

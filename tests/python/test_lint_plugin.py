@@ -1,11 +1,11 @@
-"""sardonyx lint-plugin: each rule fires where it should, and nowhere else."""
+"""python -m sardonyx.plugins: each rule fires where it should, and nowhere else."""
 
 import os
 import subprocess
 import sys
 
 import pytest
-from sardonyx import lint
+from sardonyx.plugins import lint
 
 
 def rules(source: str) -> list[str]:
@@ -141,7 +141,7 @@ def test_a_line_can_allow_a_rule():
 
 
 def run(*arguments, cwd=None):
-    command = [sys.executable, "-m", "sardonyx", "lint-plugin", *map(str, arguments)]
+    command = [sys.executable, "-m", "sardonyx.plugins", *map(str, arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, cwd=cwd, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     )

@@ -13,7 +13,7 @@ import onnx
 import pytest
 import sardonyx
 from onnx import TensorProto, helper
-from sardonyx import _profile
+from sardonyx._models import profile as _profile
 
 
 @pytest.fixture

@@ -557,7 +557,7 @@ def test_keyword_arguments_are_no_references():
 
 
 def test_the_parts_of_jax_that_exports_use_are_there():
-    """Fails first on new versions of JAX: everything that sardonyx._state uses from its private modules."""
+    """Fails first on new versions of JAX: everything that sardonyx._trace.state uses from its private modules."""
     import inspect
 
     from jax._src.interpreters import pxla

@@ -276,7 +276,7 @@ class Importer {
     bool lowered = false;  // natively or in Python
   };
 
-  static nb::object expansion(nb::handle eqn) { return nb::module_::import_("sardonyx._expand").attr("expansion")(eqn); }
+  static nb::object expansion(nb::handle eqn) { return nb::module_::import_("sardonyx._trace.expand").attr("expansion")(eqn); }
 
   Model& model_;
   const ImportOptions& options_;

@@ -14,10 +14,10 @@ import numpy as np
 
 from sardonyx import _sardonyx as native
 from sardonyx._error import Error
-from sardonyx._evaluate import evaluate
-from sardonyx._optimize import optimize_bytes, request
+from sardonyx._models.evaluate import evaluate
+from sardonyx._models.optimize import optimize_bytes, request
+from sardonyx._models.session import Session
 from sardonyx._require import require
-from sardonyx._run import Session
 
 # Names of their optimizers and patterns that users skip, and the corresponding passes here.
 _SKIPS = {

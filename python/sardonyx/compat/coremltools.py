@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx._coreml.convert import to_coreml
 from sardonyx._error import Error, WrongType
-from sardonyx._sources import is_model
-from sardonyx._to_coreml import to_coreml
+from sardonyx._models.sources import is_model
 from sardonyx.coreml import pipeline_of
 
 __all__ = ["convert"]

@@ -5,9 +5,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from sardonyx import _check, _convert
-from sardonyx._functions import onnx_function
+from sardonyx import _convert
+from sardonyx._check import with_jax as _check
 from sardonyx._require import known_keywords, one_of, unknown_keyword
+from sardonyx._trace.functions import onnx_function
 
 __all__ = ["allclose", "onnx_function", "to_onnx"]
 

@@ -161,7 +161,7 @@ class Table(list[Case]):
 
 def trace(case: Case):
     """The program to convert: from JAX, or from Sardonyx where sizes depend on data."""
-    from sardonyx import _data_shapes
+    from sardonyx._trace.data import shapes as _data_shapes
 
     specs = case.symbolic_specs()
     with jax.enable_x64(case.x64):

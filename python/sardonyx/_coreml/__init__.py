@@ -1,0 +1,1 @@
+"""To Core ML, and its passes on coremltools' programs."""

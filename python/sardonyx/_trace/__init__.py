@@ -1,0 +1,1 @@
+"""Tracing: from a function and its inputs to a jaxpr that can be lowered."""

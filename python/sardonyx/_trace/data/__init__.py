@@ -1,0 +1,1 @@
+"""Sizes that depend on data: symbols for them while JAX traces."""
