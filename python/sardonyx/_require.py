@@ -57,7 +57,7 @@ _ELSEWHERE = {
         "sardonyx.compat.jax2onnx.to_onnx",
     ),
     "to_coreml": dict.fromkeys(
-        ("source", "outputs", "classifier_config", "convert_to", "pass_pipeline", "skip_model_load"),
+        ("outputs", "classifier_config", "convert_to", "pass_pipeline", "skip_model_load"),
         "sardonyx.compat.coremltools.convert",
     ),
 }

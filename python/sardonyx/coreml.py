@@ -99,6 +99,7 @@ def optimize(
     link, where the file system can) instead of a copy: writing into it changes both. `count_savings`,
     `progress` and `return_report` are as of `sardonyx.optimize`.
     """
+    given = locals()
     if not isinstance(model, (str, os.PathLike, bytes, bytearray, memoryview, Program)):
         raise WrongType(
             f"passes run on a path or on bytes of a model file, not on {type(model).__name__}",
@@ -108,21 +109,7 @@ def optimize(
             ),
         )
     if not isinstance(model, (str, os.PathLike)) or output_path is None:
-        return _optimize_there(
-            model,
-            output_path,
-            passes=passes,
-            skip=skip,
-            options=options,
-            compute_precision=compute_precision,
-            calibration=calibration,
-            strict=strict,
-            verify=verify,
-            link_weights=link_weights,
-            count_savings=count_savings,
-            progress=progress,
-            return_report=return_report,
-        )
+        return _optimize_there(**given)
     one_of("verify", verify, ("off", "model", "pass"))
     if options is not None and not isinstance(options, Mapping):
         raise WrongType(f"options are a mapping of names to values, not {options!r}")

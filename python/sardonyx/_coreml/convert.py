@@ -309,7 +309,7 @@ def _checked(
         "output_types": _types(output_types),
         "enumerated_shapes": _enumerated(enumerated_shapes or {}),
         "classifier": _classifier(class_labels, predicted_feature_name, predicted_probabilities_output),
-        "states": [(str(name), str(result)) for name, result in (states or {}).items()],
+        "states": [(str(name), str(result)) for name, result in dict(states or {}).items()],
         "passes": [passes] if isinstance(passes, str) else list(_names("passes", passes)),
         "skip": list(_names("skip", skip)),
         "options": [_option(k, v) for k, v in (options or {}).items()] + _skipped(skip_ops),

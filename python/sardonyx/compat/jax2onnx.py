@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from sardonyx import _convert
-from sardonyx._check import with_jax as _check
-from sardonyx._require import known_keywords, one_of, unknown_keyword
+from sardonyx._doors import compare
+from sardonyx._require import one_of, unknown_keyword
 from sardonyx._trace.functions import onnx_function
 
 __all__ = ["allclose", "onnx_function", "to_onnx"]
@@ -54,7 +54,6 @@ def to_onnx(
     )
 
 
-@known_keywords
 def allclose(
     fn: Callable[..., Any],
     onnx_model_path: Any,
@@ -62,21 +61,9 @@ def allclose(
     input_params: Mapping[str, Any] | None = None,
     rtol: float | None = None,
     atol: float | None = None,
-    *,
-    enable_double_precision: bool = False,
-    inputs_as_nchw: Sequence[int] | None = None,
-    outputs_as_nchw: Sequence[int] | None = None,
+    **options: Any,
 ) -> tuple[bool, str]:
-    """`jax2onnx.allclose`, by `sardonyx.compare`: (whether they agree, how they differ)."""
-    same, text = _check.compare_with_jax(
-        fn,
-        onnx_model_path,
-        inputs,
-        input_params,
-        rtol,
-        atol,
-        enable_double_precision=enable_double_precision,
-        inputs_as_nchw=inputs_as_nchw,
-        outputs_as_nchw=outputs_as_nchw,
-    )
+    """`jax2onnx.allclose`, by `sardonyx.compare`, whose other keywords are `options`: (whether they agree, how they
+    differ)."""
+    same, text = compare(fn, onnx_model_path, inputs, input_params, rtol=rtol, atol=atol, **options)
     return same, text
