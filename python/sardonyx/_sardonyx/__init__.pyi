@@ -154,6 +154,9 @@ def optimize_path(input: str, output: str, options: dict) -> dict: ...
 
 def optimize_bytes(model: bytes, folder: str, options: dict) -> tuple: ...
 
+def optimize_model(model: ir.ModelBase, options: dict) -> tuple:
+    """Optimizes a copy of an ir.Model: the result, and a report."""
+
 def list_passes() -> list: ...
 
 def read_pipeline(text: str) -> tuple[list[str], list[tuple[str, str]]]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import sardonyx._sardonyx.ir
+
 
 class ArrayView:
     @property
@@ -130,6 +132,8 @@ def rename_repeated(arg: dict, /) -> object: ...
 def convert_onnx_file(arg0: str, arg1: str, arg2: dict, /) -> dict: ...
 
 def convert_onnx_bytes(arg0: bytes, arg1: str, arg2: str, arg3: dict, /) -> dict: ...
+
+def convert_onnx_model(arg0: sardonyx._sardonyx.ir.ModelBase, arg1: str, arg2: dict, /) -> dict: ...
 
 def convert_functions(arg0: Sequence[tuple[str, object]], arg1: str, arg2: dict, /) -> list: ...
 
