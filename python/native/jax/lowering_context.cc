@@ -6,7 +6,7 @@
 
 #include "driver/plugin.h"
 #include "ir/spelling.h"
-#include "lower/onnx/context.h"
+#include "lower/jax_to_onnx/context.h"
 #include "native/ir/store.h"
 #include "native/jax/values.h"
 
