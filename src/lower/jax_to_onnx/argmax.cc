@@ -4,7 +4,7 @@
 // NaN, its position comes from an ArgMax over IsNaN(x).
 #include "lower/jax_to_onnx/reduction.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 // For runtimes without an ArgMax of wide integers. TopK returns equal elements in the order of their indices.
@@ -21,7 +21,7 @@ std::vector<Value*> index_of(Lowering& ctx, std::string_view op) {
   auto axes = ctx.ints_param("axes");
   if (axes.size() != 1) ctx.unsupported("only one axis is supported");
   OnnxBuilder& b = ctx.b;
-  Value* x = operands(ctx)[0];
+  Value* x = ctx.operands()[0];
   if (x->dtype() == DType::kU64) x = to_ordered_i64(ctx, x);
   const DType wide = kernel_dtype(ctx, {op}, x->dtype());
   if (wide == DType::kUndefined) return {ctx.cast(first_by_top_k(ctx, x, axes[0], op == "ArgMax"), ctx.out_dtype())};
@@ -41,4 +41,4 @@ std::vector<Value*> index_of(Lowering& ctx, std::string_view op) {
 std::vector<Value*> lower_argmax(Lowering& ctx) { return index_of(ctx, "ArgMax"); }
 std::vector<Value*> lower_argmin(Lowering& ctx) { return index_of(ctx, "ArgMin"); }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

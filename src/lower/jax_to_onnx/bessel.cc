@@ -7,7 +7,7 @@
 
 #include "lower/jax_to_onnx/special.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 constexpr double kI0Near[] = {
@@ -72,15 +72,15 @@ Num series(const Num& a, std::span<const double> near, std::span<const double> f
 }  // namespace
 
 std::vector<Value*> lower_bessel_i0e(Lowering& ctx) {
-  return {via(ctx, {"Sqrt", "Where"}, operands(ctx)[0],
-              [&](Value* x) { return series(abs(Num(ctx, x)), kI0Near, kI0Far, false).value(); })};
+  return {ctx.via({"Sqrt", "Where"}, ctx.operands()[0],
+                  [&](Value* x) { return series(abs(Num(ctx, x)), kI0Near, kI0Far, false).value(); })};
 }
 
 std::vector<Value*> lower_bessel_i1e(Lowering& ctx) {
-  return {via(ctx, {"Sqrt", "Where"}, operands(ctx)[0], [&](Value* v) {
+  return {ctx.via({"Sqrt", "Where"}, ctx.operands()[0], [&](Value* v) {
     Num x(ctx, v);
     return (series(abs(x), kI1Near, kI1Far, true) * sign(x)).value();
   })};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -15,7 +15,7 @@
 #include "lower/jax_to_onnx/float_bits.h"
 #include "lower/jax_to_onnx/narrow.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 // If one operand of a commutative equation is a splat constant of these bits: the other operand. Else null.
@@ -29,7 +29,7 @@ const Value* beside_constant(const Node& n, uint64_t bits) {
 
 // The mantissa (b >> s), if the operand is (b >> s) | bits of 1.0 and the shift leaves only mantissa bits.
 Value* mantissa_under_one(Lowering& ctx, const FloatFormat& f) {
-  const Node* either = ctx.eqn.input(0)->def();
+  const Node* either = ctx.node.input(0)->def();
   if (either == nullptr || !either->is("or")) return nullptr;
   const Value* shifted = beside_constant(*either, static_cast<uint64_t>(f.bias()) << f.mantissa);
   const Node* shift = shifted != nullptr ? shifted->def() : nullptr;
@@ -54,9 +54,9 @@ Value* same_width(Lowering& ctx, Value* x, DType to) {
   if (to == DType::kF8E8M0) {
     Word code = Word::of(ctx, x);
     Word bits = code * (uint64_t{1} << single.mantissa);
-    Value* half = select(ctx, ctx.b.Equal(code.value(), code.constant(0)), code.constant(uint64_t{1} << (single.mantissa - 1)),
-                         bits.value());
-    half = select(ctx, ctx.b.Equal(code.value(), code.constant(255)), code.constant(single.nan()), half);
+    Value* half = ctx.select(ctx.b.Equal(code.value(), code.constant(0)), code.constant(uint64_t{1} << (single.mantissa - 1)),
+                             bits.value());
+    half = ctx.select(ctx.b.Equal(code.value(), code.constant(255)), code.constant(single.nan()), half);
     return to_small_float(ctx, magnitude_of_bits(ctx, single, Word(ctx, half)), to, /*may_overflow=*/false);
   }
   return ctx.cast(is_float(to) ? float_of_bits(ctx, FloatFormat::of(to), Word::of(ctx, x)) : x, to);
@@ -73,7 +73,7 @@ Value* shifts(Lowering& ctx, DType word, int64_t count, int64_t width) {
 
 std::vector<Value*> lower_bitcast_convert_type(Lowering& ctx) {
   if (ctx.in_dtype(0) == ctx.out_dtype()) return {ctx.in(0)};  // of complex numbers, too
-  Value* x = operands(ctx)[0];
+  Value* x = ctx.operands()[0];
   DType from = x->dtype(), to = ctx.out_dtype();
   if (from == to) return {x};
   int wide = bit_width(from), narrow = bit_width(to);
@@ -104,4 +104,4 @@ std::vector<Value*> lower_bitcast_convert_type(Lowering& ctx) {
   return {same_width(ctx, ctx.cast(whole, unsigned_of(to)), to)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

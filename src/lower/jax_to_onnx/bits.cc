@@ -4,7 +4,7 @@
 // Both after H. S. Warren, Hacker's Delight, 2nd edition, sections 5-1 and 5-3.
 #include "lower/jax_to_onnx/word.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 DType unsigned_of(DType t) {
   switch (bit_width(t)) {
@@ -35,15 +35,15 @@ Word count_bits(Word x) {
 }  // namespace
 
 std::vector<Value*> lower_population_count(Lowering& ctx) {
-  return {ctx.cast(count_bits(Word::of(ctx, operands(ctx)[0])).value(), ctx.out_dtype())};
+  return {ctx.cast(count_bits(Word::of(ctx, ctx.operands()[0])).value(), ctx.out_dtype())};
 }
 
 std::vector<Value*> lower_clz(Lowering& ctx) {
   int width = bit_width(ctx.out_dtype());
-  Word x = Word::of(ctx, operands(ctx)[0]);
+  Word x = Word::of(ctx, ctx.operands()[0]);
   for (int n = 1; n < width; n *= 2) x = x | (x >> n);
   Value* ones = ctx.cast(count_bits(x).value(), ctx.out_dtype());
-  return {via(ctx, "Sub", {ctx.b.scalar_int(ctx.out_dtype(), width), ones})};
+  return {ctx.via("Sub", {ctx.b.scalar_int(ctx.out_dtype(), width), ones})};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -12,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 Value* cast(OnnxBuilder& b, Value* x, DType to) { return x->dtype() == to ? x : b.Cast(x, {.to = to}); }
@@ -114,4 +114,4 @@ Value* bitwise(OnnxBuilder& b, std::string_view op, Value* x, Value* y) {
 
 Value* join_bits(OnnxBuilder& b, Value* x, Value* y) { return b.opset() >= 18 ? b.BitwiseOr(x, y) : b.Add(x, y); }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

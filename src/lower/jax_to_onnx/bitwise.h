@@ -3,7 +3,7 @@
 
 #include "sardonyx/onnx_builder.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 // `op` is BitwiseAnd, BitwiseOr, BitwiseXor or (without y) BitwiseNot; x and y have the same integer type and
 // broadcast.
@@ -15,4 +15,4 @@ Value* bitwise(OnnxBuilder& b, std::string_view op, Value* x, Value* y = nullptr
 // x | y, if x and y have no set bit in common: below opset 18, their sum.
 Value* join_bits(OnnxBuilder& b, Value* x, Value* y);
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -6,7 +6,7 @@
 
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_broadcast_in_dim(Lowering& ctx) {
   const std::vector<int64_t> places = ctx.ints_param("broadcast_dimensions");
@@ -35,4 +35,4 @@ std::vector<Value*> lower_broadcast_in_dim(Lowering& ctx) {
   return {may_stay_narrow ? x : ctx.expand(x, ctx.stored_out_type()->dims())};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -7,7 +7,7 @@
 #include "lower/jax_to_onnx/narrow.h"
 #include "lower/jax_to_onnx/pairs.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 #define SX_LOWERING(primitive) std::vector<Value*> lower_##primitive(Lowering& ctx);
 #define SX_LOWERING_AS(primitive, function) std::vector<Value*> function(Lowering& ctx);
@@ -29,7 +29,7 @@ namespace {
 
 LowerFn elementwise(std::string_view op, std::string_view bool_op) {
   return [op, bool_op](Lowering& ctx) -> std::vector<Value*> {
-    return {via(ctx, ctx.in_dtype(0) == DType::kBool ? bool_op : op, operands(ctx))};
+    return {ctx.via(ctx.in_dtype(0) == DType::kBool ? bool_op : op, ctx.operands())};
   };
 }
 
@@ -49,7 +49,7 @@ void add_for(LoweringRegistry& r, std::string_view primitive, bool (*is_wanted)(
     ctx.unsupported("real operands are not supported");
   });
   std::string origin(known != nullptr ? r.origin(primitive) : "complex numbers");
-  r.add(primitive, [=](Lowering& ctx) { return has_types(ctx.eqn, is_wanted) ? own(ctx, others) : others(ctx); }, origin);
+  r.add(primitive, [=](Lowering& ctx) { return has_types(ctx.node, is_wanted) ? own(ctx, others) : others(ctx); }, origin);
 }
 
 void add_complex(LoweringRegistry& r, std::string_view primitive, const OwnLowering& own) {
@@ -58,11 +58,8 @@ void add_complex(LoweringRegistry& r, std::string_view primitive, const OwnLower
 
 bool is_wide_key(DType t) { return t == DType::kKey4; }
 
-}  // namespace
-
-const LoweringRegistry& LoweringRegistry::builtin() {
-  static const LoweringRegistry registry = [] {
-    LoweringRegistry r;
+LoweringRegistry all_lowerings() {
+  LoweringRegistry r;
 #define SX_ELEMENTWISE(primitive, op) r.add(primitive, elementwise(#op, #op), "elementwise " #op);
 #define SX_ELEMENTWISE_BOOL(primitive, op, bool_op) r.add(primitive, elementwise(#op, #bool_op), "elementwise " #op);
 #include "lower/jax_to_onnx/elementwise.def"
@@ -82,17 +79,25 @@ const LoweringRegistry& LoweringRegistry::builtin() {
 #undef SX_LINEAR
 #undef SX_MOVES
 #undef SX_BILINEAR
-    // Keys of four words move as two halves; keys of two words are one number.
-    for (std::string_view primitive : kMovements) add_for(r, primitive, is_wide_key, part_by_part);
-    add_for(r, "eq", is_wide_key, [](Lowering& ctx, const LowerFn&) { return complex_eq(ctx); });
-    add_for(r, "ne", is_wide_key, [](Lowering& ctx, const LowerFn&) { return complex_ne(ctx); });
-    for (const std::string& primitive : r.primitives()) {
-      if (keeps_narrow(primitive)) continue;
-      add_for(r, primitive, is_narrow,
-              [=](Lowering& ctx, const LowerFn& others) { return in_wider_types(ctx, primitive, others); });
-    }
-    return r;
-  }();
+  // Keys of four words move as two halves; keys of two words are one number.
+  for (std::string_view primitive : kMovements) add_for(r, primitive, is_wide_key, part_by_part);
+  add_for(r, "eq", is_wide_key, [](Lowering& ctx, const LowerFn&) { return complex_eq(ctx); });
+  add_for(r, "ne", is_wide_key, [](Lowering& ctx, const LowerFn&) { return complex_ne(ctx); });
+  for (const std::string& primitive : r.names()) {
+    if (keeps_narrow(primitive)) continue;
+    add_for(r, primitive, is_narrow,
+            [=](Lowering& ctx, const LowerFn& others) { return in_wider_types(ctx, primitive, others); });
+  }
+  return r;
+}
+
+}  // namespace
+}  // namespace sardonyx::jax_to_onnx
+
+namespace sardonyx {
+
+const LoweringRegistry& LoweringRegistry::builtin() {
+  static const LoweringRegistry registry = jax_to_onnx::all_lowerings();
   return registry;
 }
 

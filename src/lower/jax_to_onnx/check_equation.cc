@@ -9,7 +9,7 @@
 
 #include "sardonyx/error.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 using Axes = std::vector<int64_t>;
@@ -177,4 +177,4 @@ void check_equation(const Node& eqn) {
   }
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -4,7 +4,7 @@
 
 #include "sardonyx/ir.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 // Throws Error(kInvalidModel): JAX never traces such an equation.
 [[noreturn]] void contradicts(const Node& eqn, std::string_view what);
@@ -20,4 +20,4 @@ bool has_known_axes(std::string_view primitive);
 // or the result does not have, or does not have one entry per axis.
 void check_equation(const Node& eqn);
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

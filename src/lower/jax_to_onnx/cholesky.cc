@@ -8,7 +8,7 @@
 
 #include "lower/jax_to_onnx/matrix.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_cholesky(Lowering& ctx) {
   Complex a = operand(ctx, 0);
@@ -32,7 +32,7 @@ std::vector<Value*> lower_cholesky(Lowering& ctx) {
 }
 
 std::vector<Value*> lower_cholesky_update(Lowering& ctx) {
-  Num r(ctx, operands(ctx)[0]), w = unsqueeze(Num(ctx, ctx.in(1)), -2);
+  Num r(ctx, ctx.operands()[0]), w = unsqueeze(Num(ctx, ctx.in(1)), -2);
   std::vector<Num> s{r, w};
   s = repeat(r.scope(), count(r, r.dim(-1)), std::move(s), [&](const Num& i, std::vector<Num>& state) {
     Complex all(state[0]);
@@ -49,4 +49,4 @@ std::vector<Value*> lower_cholesky_update(Lowering& ctx) {
   return {upper_triangle(s[0]).re.value()};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

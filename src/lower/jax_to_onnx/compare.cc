@@ -3,12 +3,12 @@
 //                               other types: lt, le, eq
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_ne(Lowering& ctx) {
-  auto xs = operands(ctx);
+  auto xs = ctx.operands();
   if (ctx.in_dtype(0) == DType::kBool) return {ctx.b.Xor(xs[0], xs[1])};
-  return {ctx.b.Not(via(ctx, "Equal", xs))};
+  return {ctx.b.Not(ctx.via("Equal", xs))};
 }
 
 namespace {
@@ -23,9 +23,9 @@ Value* before(Lowering& ctx, Value* x, Value* y) {
 }
 
 std::vector<Value*> in_total_order(Lowering& ctx, std::string_view op, Value* (*floats)(Lowering&, Value*, Value*)) {
-  auto xs = operands(ctx);
+  auto xs = ctx.operands();
   DType t = ctx.in_dtype(0);
-  if (!is_float(t)) return {via(ctx, op, xs)};
+  if (!is_float(t)) return {ctx.via(op, xs)};
   DType wide = kernel_dtype(ctx, {"Less", "Reciprocal"}, t);
   return {floats(ctx, ctx.cast(xs[0], wide), ctx.cast(xs[1], wide))};
 }
@@ -43,4 +43,4 @@ std::vector<Value*> lower_eq_to(Lowering& ctx) {
                         [](Lowering& l, Value* x, Value* y) { return l.b.Not(l.b.Or(before(l, x, y), before(l, y, x))); });
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -5,7 +5,7 @@
 
 #include "lower/jax_to_onnx/pairs.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 template <class F>
@@ -240,4 +240,4 @@ std::vector<Complex> repeat(Scope scope, Value* trips, std::vector<Complex> s,
   });
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -8,7 +8,7 @@
 
 #include "lower/jax_to_onnx/num.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 class Complex {
  public:
@@ -106,4 +106,4 @@ std::vector<Complex> loop(Scope scope, Value* trips, std::optional<Num> go_on, s
 std::vector<Complex> repeat(Scope scope, Value* trips, std::vector<Complex> s,
                             const std::function<void(const Num& i, std::vector<Complex>& s)>& body);
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

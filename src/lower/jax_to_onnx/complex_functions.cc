@@ -9,7 +9,7 @@
 #include "lower/jax_to_onnx/reduction.h"
 #include "lower/jax_to_onnx/special.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 constexpr double kPi = std::numbers::pi;
@@ -384,4 +384,4 @@ std::vector<Value*> complex_cumlogsumexp(Lowering& ctx) { return cumulative(ctx,
 Complex larger(const Complex& z, const Complex& w) { return extreme(z, w, true); }
 Complex smaller(const Complex& z, const Complex& w) { return extreme(z, w, false); }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -3,7 +3,7 @@
 // The slices of x along `axis` for which mask: bool[n] is true. `size` is the symbol for their number.
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_compress(Lowering& ctx) {
   const int64_t axis = ctx.int_param("axis");
@@ -14,4 +14,4 @@ std::vector<Value*> lower_compress(Lowering& ctx) {
   return {ctx.cast(y, own)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -2,7 +2,7 @@
 // stack[axis] xs              =>   Concat<axis>(Unsqueeze of each)
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_concatenate(Lowering& ctx) {
   std::vector<Value*> xs;
@@ -21,4 +21,4 @@ std::vector<Value*> lower_stack(Lowering& ctx) {
   return {ctx.concat(xs, axis)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

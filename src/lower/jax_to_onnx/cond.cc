@@ -6,7 +6,7 @@
 
 #include "sardonyx/lower.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 // The bool that an index of two branches was converted from, if the graph still shows it.
@@ -34,7 +34,7 @@ std::vector<Value*> choose(Lowering& ctx, std::span<const Body> branches, int64_
   };
   const Body bodies[] = {body("then_branch", branches.subspan(1), first + 1), body("else_branch", branches.first(1), first)};
   Value* inputs[] = {beyond};
-  Node& node = ctx.b.node("If", inputs, ctx.eqn.num_results(), {}, {}, bodies);
+  Node& node = ctx.b.node("If", inputs, ctx.node.num_results(), {}, {}, bodies);
   std::vector<Value*> results;
   for (Value& v : node.results()) results.push_back(&v);
   return results;
@@ -43,9 +43,9 @@ std::vector<Value*> choose(Lowering& ctx, std::span<const Body> branches, int64_
 }  // namespace
 
 std::vector<Value*> lower_cond(Lowering& ctx) {
-  if (ctx.eqn.num_results() == 0) return {};
+  if (ctx.node.num_results() == 0) return {};
   std::vector<Body> branches;
-  for (const Body& b : ctx.eqn.bodies()) {
+  for (const Body& b : ctx.node.bodies()) {
     if (b.name.view() == "branches") branches.push_back(b);
   }
   if (branches.empty()) ctx.unsupported("the equation has no branches");
@@ -56,4 +56,4 @@ std::vector<Value*> lower_cond(Lowering& ctx) {
   return choose(ctx, branches, 0);
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

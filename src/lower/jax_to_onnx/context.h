@@ -1,5 +1,5 @@
 // The state of one conversion from the jax dialect to the onnx dialect. It knows no operators: see
-// docs/architecture.md.
+// lower/engine/engine.h.
 #pragma once
 
 #include <map>
@@ -13,9 +13,11 @@
 #include <vector>
 
 #include "dialects/onnx/runtimes.h"
+#include "lower/engine/engine.h"
+#include "lower/engine/sizes.h"
 #include "sardonyx/lower.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 // Where a symbolic size can be read at run time: an axis of an input, or of the result that introduced it.
 struct DimOrigin {
@@ -37,46 +39,30 @@ struct FunctionMark {
   static std::optional<FunctionMark> parse(std::string_view jit_name);
 };
 
-class LoweringContext {
+class Context : public lower::EngineOf<Lowering>, private lower::SizeWriter {
  public:
-  LoweringContext(const Model& jax, Model& onnx, const LowerOptions& options, const LoweringRegistry& registry);
+  Context(const Model& jax, Model& onnx, const LowerOptions& options, const LoweringRegistry& registry);
 
   // For the body of a model-local function: it cannot capture values of the caller, and its constants are
   // nodes.
-  LoweringContext(LoweringContext& caller, Function& function);
+  Context(Context& caller, Function& function);
 
-  // Lowers the main function: inputs, constants, equations, results. Throws one Error for all that is
-  // unsupported.
+  // Lowers the main function.
   void run();
 
   // Calls a model-local function whose body is that of `eqn`, a jit that @sardonyx.onnx_function marked.
   // Calls with equal bodies (captured weights included) and operand types share one function.
   std::vector<Value*> call_function(const Node& eqn, const FunctionMark& mark, std::span<Value* const> args, OnnxBuilder& b);
 
-  // Lowers the equations of `graph` in order with `b`. The inputs of `graph` must be bound.
-  void lower_nodes(const Graph& graph, OnnxBuilder& b);
-  // The same for a body of `caller`: equations without a source of their own (traced earlier, inside a
-  // library) get the caller's.
-  void lower_body(const Graph& graph, const Node& caller, OnnxBuilder& b);
   // The boundaries between the nodes of consecutive equations, as node ids: see ir/arrange.h.
   std::span<const uint32_t> batches() const { return batches_; }
-  void bind(const Value& jax, Value* onnx) { values_[jax] = onnx; }
-  // The lowered value of a jax value; constants are added on first use.
-  Value* value(const Value& jax, OnnxBuilder& b);
-
-  Model& model() { return onnx_; }
-  const Model& jax() const { return jax_; }
-  const LoweringRegistry& registry() const { return registry_; }
   const LowerOptions& options() const { return options_; }
   // The runtime that must be able to run the graph: the target, or else the newest known.
   const onnx::Runtime& runtime() const { return runtime_; }
 
-  // Copies dims and types of the jax model into the tables of the onnx model.
-  Dim import(Dim d);
-  const Type* import(const Type* t);
   // How the graph holds a value of that type: a complex number has a last axis of 2 (real, imaginary); a PRNG
   // key is one i64 (its two words), so lowerings that move elements also move keys. Other types stay.
-  const Type* stored(const Type* t);
+  const Type* stored(const Type* t) override;
   // The type at the model's interface: as stored(), but a key is u32[..., 2], as jax.random.key_data returns
   // it.
   const Type* interface_type(const Type* t);
@@ -96,9 +82,6 @@ class LoweringContext {
                           const std::function<TensorPtr()>& compute);
   void settle_constants();
 
-  // Assigns the nodes that `b` writes from now on to `eqn`.
-  void mark(const Node& eqn, OnnxBuilder& b);
-
   bool may_stay_narrow(const Value& jax) const;  // see Lowering::may_stay_narrow
 
   // Sizes at run time, computed in the main graph and shared. d is a dim of the onnx model.
@@ -112,13 +95,13 @@ class LoweringContext {
   // body, since no value of the main graph has them.
   class InBody {
    public:
-    InBody(LoweringContext& context, OnnxBuilder& b);
+    InBody(Context& context, OnnxBuilder& b);
     ~InBody();
     InBody(const InBody&) = delete;
     InBody& operator=(const InBody&) = delete;
 
    private:
-    LoweringContext& context_;
+    Context& context_;
   };
 
   // The type in which an equation's own elements are computed while it is lowered in wider types
@@ -126,55 +109,38 @@ class LoweringContext {
   DType computed_as(DType own) const { return computed_as_ == nullptr ? own : computed_as_(own); }
   class InTypes {
    public:
-    InTypes(LoweringContext& context, DType (*as)(DType))
-        : context_(context), before_(std::exchange(context.computed_as_, as)) {}
+    InTypes(Context& context, DType (*as)(DType)) : context_(context), before_(std::exchange(context.computed_as_, as)) {}
     ~InTypes() { context_.computed_as_ = before_; }
     InTypes(const InTypes&) = delete;
     InTypes& operator=(const InTypes&) = delete;
 
    private:
-    LoweringContext& context_;
+    Context& context_;
     DType (*before_)(DType);
   };
 
  private:
-  void run_function(const Node& eqn, const FunctionMark& mark);
-  void lower_node(const Node& eqn, OnnxBuilder& b);
-  // Checks nodes made by plugins: an unknown operator or attribute stops the conversion here, where the
-  // equation is known.
-  static void check_new_nodes(const Node& eqn, const Graph& graph, const Node* last, std::string_view origin);
-  void check_results(const Node& eqn, std::vector<Value*>& results, std::string_view origin, OnnxBuilder& b);
-  void add_own_sizes(Value& result);
-  void begin_batch();
-  void refuse(const Node& eqn, std::string reason);
-  [[noreturn]] void report_unsupported() const;
-  Value* arithmetic(Dim d, OnnxBuilder& b);
-  Value* solve_symbol(Dim symbol);
-  // What is known about the equations of one primitive.
-  struct Primitive {
-    const LowerFn* lower = nullptr;  // null: no lowering
-    std::string_view origin;
-    bool has_known_axes = false;
-  };
-  const Primitive& primitive(const Op& op);
-  uint32_t source_of(const Node& eqn) const;  // a provenance index of the jax model
-  uint32_t import_provenance(const Node& eqn, std::string_view origin);
-  std::string types_text(const Node& eqn) const;
-  std::string source_text(const Node& eqn) const;
+  void add_input(const Port& port, size_t i) override;
+  void add_output(const Port& port, Value& source, size_t i) override;
+  Value* add_constant(const Value& jax, Builder& b) override;
+  std::vector<Value*> lower(const Node& eqn, Builder& b) override;
+  bool may_differ(const Value& jax, const Type* found, const Type* expected) override;
+  void on_result(const Value& jax, Value& v, Builder& b, bool knows_more) override;
+  void describe(const Node& eqn, Provenance& p) override;
 
-  std::vector<const Node*> callers_;  // outermost first
+  void run_function(const Node& eqn, const FunctionMark& mark);
+  void begin_batch();
+
+  // Sizes as i64[1].
+  Value* constant(int64_t n) override { return main_.i64s({n}); }
+  Value* known(Dim d) override;
+  Value* combine(Dim whole, const Dims::Parts& parts, Value* x, Value* y) override;
+  void keep(Dim d, Value* v) override { sizes_of(d).vectors[d.word()] = v; }
+  Value* solve_symbol(Dim symbol);
+
   DType (*computed_as_)(DType) = nullptr;
-  const Model& jax_;
-  Model& onnx_;
   const LowerOptions& options_;
-  const LoweringRegistry& registry_;
   const onnx::Runtime& runtime_;
-  ValueFacts facts_;
-  OnnxBuilder main_;
-  ValueMap<Value*> values_;
-  std::unordered_map<uint64_t, Dim> dims_;
-  std::unordered_map<const Type*, const Type*> types_;
-  std::unordered_map<const Op*, Primitive> primitives_;
   std::unordered_map<const Tensor*, Value*> large_constants_;
   // Sizes of one graph: the main graph's, then those of each body being written, innermost last.
   struct Sizes {
@@ -186,10 +152,10 @@ class LoweringContext {
     std::set<const Type*> seen;  // types whose sizes are all known here
   };
   size_t depth_of(Dim d);  // the graph in which d can be computed: 0 is the main graph
+  Sizes& sizes_of(Dim d) { return *sizes_by_graph_[depth_of(d)]; }
   std::vector<std::unique_ptr<Sizes>> sizes_by_graph_;
   std::vector<std::pair<Dim, DimOrigin>> origin_list_;  // in the order of the inputs
   std::set<std::string, std::less<>> input_symbols_;    // of the main graph's inputs
-  std::unordered_map<uint64_t, uint32_t> provenance_;
   std::unordered_map<const Value*, KeyWords> key_words_;
   struct Derived {
     Value* source;
@@ -199,7 +165,6 @@ class LoweringContext {
   };
   std::vector<Derived> derived_;
   std::map<std::tuple<const Value*, std::string, std::vector<int64_t>>, Value*> derived_by_key_;
-  std::map<std::string, UnsupportedEquation> unsupported_;
 
   // Functions, kept by the context of the main graph.
   struct Definition {
@@ -209,7 +174,7 @@ class LoweringContext {
     Function* function;
     std::vector<Dim> sizes;  // symbols that no operand's shape contains: the caller passes their sizes as extra operands
   };
-  LoweringContext* root_ = this;
+  Context* root_ = this;
   std::vector<uint32_t> batches_{0};
   std::vector<Definition> definitions_;
   std::map<std::string, int> function_counters_;
@@ -217,4 +182,4 @@ class LoweringContext {
   std::vector<Dim> sizes_;        // see Definition
 };
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -1,12 +1,11 @@
 // Constants of the program, and constants that lowerings compute from them.
 #include "lower/jax_to_onnx/context.h"
 
-#include <fmt/format.h>
 #include <algorithm>
 
 #include "lower/jax_to_onnx/pairs.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 // Constants above this many bytes are stored once, in the main graph, however often the program uses them.
@@ -26,9 +25,7 @@ TensorPtr as_stored(TensorPtr t) {
 
 }  // namespace
 
-Value* LoweringContext::value(const Value& jax, OnnxBuilder& b) {
-  if (Value* v = values_[jax]) return v;
-  SX_CHECK(jax.is_constant(), fmt::format("jax value '{}' is used before it was lowered", jax.name().view()));
+Value* Context::add_constant(const Value& jax, Builder& b) {
   TensorPtr payload = jax.constant();
   if (payload->byte_size() <= kSharedConstantBytes) return b.constant(as_stored(std::move(payload)), jax.name());
   Value*& shared = large_constants_[payload.get()];
@@ -36,8 +33,8 @@ Value* LoweringContext::value(const Value& jax, OnnxBuilder& b) {
   return shared;
 }
 
-Value* LoweringContext::derived_constant(Value& source, std::string_view op, const std::vector<int64_t>& argument,
-                                         const std::function<TensorPtr()>& compute) {
+Value* Context::derived_constant(Value& source, std::string_view op, const std::vector<int64_t>& argument,
+                                 const std::function<TensorPtr()>& compute) {
   auto [at, inserted] = derived_by_key_.try_emplace({&source, std::string(op), argument}, nullptr);
   if (inserted) {
     at->second = source.graph()->add_constant(compute());
@@ -46,7 +43,7 @@ Value* LoweringContext::derived_constant(Value& source, std::string_view op, con
   return at->second;
 }
 
-void LoweringContext::settle_constants() {
+void Context::settle_constants() {
   // How many forms of each constant are used, including forms derived from forms. Goes backwards, as later
   // ones may derive from earlier ones.
   std::unordered_map<const Value*, size_t> forms;
@@ -82,4 +79,4 @@ void LoweringContext::settle_constants() {
   }
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -1,12 +1,9 @@
-// Checks the types of a lowering's results against the equation.
+// Which results may stay narrow: with axes of size 1 that their users broadcast.
 #include "lower/jax_to_onnx/context.h"
 
-#include <fmt/format.h>
 #include <algorithm>
 
-#include "ir/spelling.h"
-
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 // Whether every axis of `narrow`, aligned to the right, is 1 or that of `full`.
@@ -50,55 +47,11 @@ bool puts_axes_in_front(const Node& n) {
 
 }  // namespace
 
-void LoweringContext::check_new_nodes(const Node& eqn, const Graph& graph, const Node* last, std::string_view origin) {
-  auto found = misspelling(graph, last);
-  if (!found) return;
-  throw Error(
-      ErrorCode::kInvalidModel,
-      fmt::format("the lowering of '{}' ({}) made a node that ONNX does not know: {}", eqn.op().name, origin, found->text),
-      std::move(found->notes));
+bool Context::may_differ(const Value& jax, const Type* found, const Type* expected) {
+  return broadcasts_to(found, expected) && may_stay_narrow(jax);
 }
 
-void LoweringContext::check_results(const Node& eqn, std::vector<Value*>& results, std::string_view origin, OnnxBuilder& b) {
-  if (results.size() != eqn.num_results()) {
-    throw Error(ErrorCode::kInternal, fmt::format("the lowering of '{}' ({}) returned {} results, but the equation has {}",
-                                                  eqn.op().name, origin, results.size(), eqn.num_results()));
-  }
-  Types& types = b.types();
-  for (size_t i = 0; i < results.size(); ++i) {
-    const Type* expected = stored(import(eqn.result(i)->type()));
-    Value* v = results[i];
-    if (v == nullptr) {
-      throw Error(ErrorCode::kInternal,
-                  fmt::format("the lowering of '{}' ({}) left result {} unbound", eqn.op().name, origin, i));
-    }
-    const Type* found = v->type();
-    if (found == expected) continue;
-    // Before meet(), which would take a 1 for a more precise B.
-    if (found != nullptr && broadcasts_to(found, expected) && may_stay_narrow(*eqn.result(i))) continue;
-    if (found == nullptr || types.meet(found, expected) != nullptr) {
-      // Inference knew less than JAX.
-      if (v->kind() != ValueKind::kInput) v->set_type(expected);
-      continue;
-    }
-    // meet() returns null for a proven contradiction, and for two symbolic sizes that only JAX knows to be
-    // equal.
-    const auto differs = [&](size_t d) { return onnx_.dims().compare(found->dim(d), expected->dim(d)) == Compare::kDifferent; };
-    bool symbolic_only =
-        found->is_tensor() && found->ranked() && found->dtype() == expected->dtype() && found->rank() == expected->rank();
-    for (size_t d = 0; symbolic_only && d < found->rank(); ++d) symbolic_only = !differs(d);
-    if (symbolic_only) {
-      if (v->kind() != ValueKind::kInput) v->set_type(expected);
-      continue;
-    }
-    // Not kInternal: a saved program may say anything, and the lowering may be a plugin's.
-    throw Error(ErrorCode::kInvalidModel,
-                fmt::format("the lowering of '{}' ({}) returned {} as result {}, but the equation says {}", eqn.op().name,
-                            origin, types.to_string(found), i, types.to_string(expected)));
-  }
-}
-
-bool LoweringContext::may_stay_narrow(const Value& jax) const {
+bool Context::may_stay_narrow(const Value& jax) const {
   if (!jax.has_uses()) return false;
   for (const Use& u : jax.uses()) {
     const Node& user = *u.owner;
@@ -118,4 +71,4 @@ bool LoweringContext::may_stay_narrow(const Value& jax) const {
   return true;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
-void LoweringContext::add_origins(Value& input) {
+void Context::add_origins(Value& input) {
   const Type* t = input.type();
   for (size_t axis = 0; axis < t->rank(); ++axis) {
     const Dim d = t->dim(axis);
@@ -15,26 +15,26 @@ void LoweringContext::add_origins(Value& input) {
     const DimOrigin origin{&input, static_cast<int64_t>(axis)};
     if (sizes_by_graph_[0]->origins.emplace(d.word(), origin).second) origin_list_.emplace_back(d, origin);
     if (function_ == nullptr) {
-      for (std::string& symbol : onnx_.dims().symbols(d)) input_symbols_.insert(std::move(symbol));
+      for (std::string& symbol : model().dims().symbols(d)) input_symbols_.insert(std::move(symbol));
     }
   }
 }
 
 // Sizes that depend on data are read from the first value that has them. Symbols of inputs are read from the
 // inputs.
-void LoweringContext::add_own_sizes(Value& result) {
+void Context::on_result(const Value& /*jax*/, Value& result, Builder& /*b*/, bool /*knows_more*/) {
   const Type* t = result.type();
   if (t == nullptr || !t->is_tensor() || !t->ranked() || !sizes_by_graph_.back()->seen.insert(t).second) return;
   for (size_t axis = 0; axis < t->rank(); ++axis) {
     const Dim d = t->dim(axis);
     if (!d.is_expr() || origin(d) != nullptr) continue;
-    const std::string_view symbol = onnx_.dims().symbol_name(d);
+    const std::string_view symbol = model().dims().symbol_name(d);
     if (symbol.empty() || root_->input_symbols_.contains(symbol)) continue;
     sizes_by_graph_.back()->origins.emplace(d.word(), DimOrigin{&result, static_cast<int64_t>(axis)});
   }
 }
 
-const DimOrigin* LoweringContext::origin(Dim d) const {
+const DimOrigin* Context::origin(Dim d) const {
   for (size_t i = sizes_by_graph_.size(); i-- > 0;) {
     const auto& known = sizes_by_graph_[i]->origins;
     if (auto at = known.find(d.word()); at != known.end()) return &at->second;
@@ -42,82 +42,77 @@ const DimOrigin* LoweringContext::origin(Dim d) const {
   return nullptr;
 }
 
-LoweringContext::InBody::InBody(LoweringContext& context, OnnxBuilder& b) : context_(context) {
+Context::InBody::InBody(Context& context, OnnxBuilder& b) : context_(context) {
   context_.sizes_by_graph_.push_back(std::make_unique<Sizes>(&b));
 }
 
-LoweringContext::InBody::~InBody() { context_.sizes_by_graph_.pop_back(); }
+Context::InBody::~InBody() { context_.sizes_by_graph_.pop_back(); }
 
-size_t LoweringContext::depth_of(Dim d) {
+size_t Context::depth_of(Dim d) {
   for (size_t i = sizes_by_graph_.size() - 1; i > 0; --i) {
     const auto& known = sizes_by_graph_[i]->origins;
     if (known.empty()) continue;
-    for (const std::string& symbol : onnx_.dims().symbols(d)) {
-      if (known.contains(onnx_.dims().symbol(symbol).word())) return i;
+    for (const std::string& symbol : model().dims().symbols(d)) {
+      if (known.contains(model().dims().symbol(symbol).word())) return i;
     }
   }
   return 0;
 }
 
-Value* LoweringContext::dim_vector(Dim d) {
-  if (d.is_int()) return main_.i64s({d.value()});
-  SX_CHECK(d.is_expr(), "an unknown size cannot be computed at run time");
-  Sizes& sizes = *sizes_by_graph_[depth_of(d)];
+Value* Context::dim_vector(Dim d) {
+  Value* v = write(model().dims(), d);
+  SX_CHECK(v != nullptr, "an unknown size cannot be computed at run time");
+  return v;
+}
+
+Value* Context::known(Dim d) {
+  if (!d.is_expr()) return nullptr;
+  Sizes& sizes = sizes_of(d);
   if (auto at = sizes.vectors.find(d.word()); at != sizes.vectors.end()) return at->second;
   Value* v = nullptr;
   if (const DimOrigin* from = origin(d)) {
     v = sizes.b->Shape(from->value, {.end = from->axis + 1, .start = from->axis});
-  } else {
-    v = arithmetic(d, *sizes.b);
+  } else if (!model().dims().symbol_name(d).empty()) {
+    v = solve_symbol(d);
   }
-  return sizes.vectors[d.word()] = v;
+  if (v != nullptr) sizes.vectors[d.word()] = v;
+  return v;
 }
 
-Value* LoweringContext::dim_scalar(Dim d) {
+Value* Context::dim_scalar(Dim d) {
   if (d.is_int()) return main_.i64(d.value());
-  Sizes& sizes = *sizes_by_graph_[depth_of(d)];
+  Sizes& sizes = sizes_of(d);
   if (auto at = sizes.scalars.find(d.word()); at != sizes.scalars.end()) return at->second;
   Value* v = sizes.b->Squeeze(dim_vector(d), sizes.b->i64s({0}));
   return sizes.scalars[d.word()] = v;
 }
 
-Value* LoweringContext::arithmetic(Dim d, OnnxBuilder& b) {
-  Dims& dims = onnx_.dims();
-  const Dims::Parts parts = dims.parts(d);
-  auto fold = [&](std::string_view op) {
-    Value* v = dim_vector(parts.operands[0]);
-    for (size_t i = 1; i < parts.operands.size(); ++i) v = b.op(op, {v, dim_vector(parts.operands[i])});
-    return v;
-  };
+Value* Context::combine(Dim whole, const Dims::Parts& parts, Value* x, Value* y) {
+  OnnxBuilder& b = *sizes_of(whole).b;
+  Dims& dims = model().dims();
   switch (parts.form) {
-    case Dims::Form::kInt: return b.i64s({d.value()});
-    case Dims::Form::kSymbol: return solve_symbol(d);
-    case Dims::Form::kAdd: return fold("Add");
-    case Dims::Form::kMul: return fold("Mul");
-    case Dims::Form::kMax: return fold("Max");
-    case Dims::Form::kMin: return fold("Min");
+    case Dims::Form::kAdd: return b.Add(x, y);
+    case Dims::Form::kMul: return b.Mul(x, y);
+    case Dims::Form::kMax: return b.Max({x, y});
+    case Dims::Form::kMin: return b.Min({x, y});
     case Dims::Form::kFloorDiv: {
-      Value* a = dim_vector(parts.operands[0]);
-      Value* c = dim_vector(parts.operands[1]);
       // The divisor may be 0. Then no value has the size of the quotient, but the integer division must not
       // fail.
       const bool may_be_zero = dims.less_equal(Dim::of(0), parts.operands[1]) && !dims.less(Dim::of(0), parts.operands[1]);
-      if (may_be_zero) c = b.Max({c, b.i64s({1})});
+      if (may_be_zero) y = b.Max({y, b.i64s({1})});
       const bool non_negative =
           dims.less_equal(Dim::of(0), parts.operands[0]) && dims.less_equal(Dim::of(0), parts.operands[1]);
-      // Integer Div truncates. Mod has the divisor's sign, so a - Mod(a, b) divides without remainder.
-      if (!non_negative) a = b.Sub(a, b.Mod(a, c));
-      return b.Div(a, c);
+      // Integer Div truncates. Mod has the divisor's sign, so x - Mod(x, y) divides without remainder.
+      if (!non_negative) x = b.Sub(x, b.Mod(x, y));
+      return b.Div(x, y);
     }
-    case Dims::Form::kUnknown: break;
+    default: return nullptr;
   }
-  SX_CHECK(false, "an unknown size cannot be computed at run time");
-  return nullptr;
 }
 
 // Solves for a symbol that is not itself the size of an input's axis, such as S in 2*S + 1.
-Value* LoweringContext::solve_symbol(Dim symbol) {
-  Dims& dims = onnx_.dims();
+Value* Context::solve_symbol(Dim symbol) {
+  Dims& dims = model().dims();
   const std::string name(dims.symbol_name(symbol));
   for (const auto& [expr, from] : origin_list_) {
     auto at = [&](int64_t value) {
@@ -136,13 +131,13 @@ Value* LoweringContext::solve_symbol(Dim symbol) {
   if (function_ != nullptr) {  // the caller knows it
     sizes_.push_back(symbol);
     const Dim one = Dim::of(1);
-    return main_.graph().add_input(fmt::format("size_{}", name), onnx_.types().tensor(DType::kI64, {&one, 1}));
+    return main_.graph().add_input(fmt::format("size_{}", name), model().types().tensor(DType::kI64, {&one, 1}));
   }
   throw Error(ErrorCode::kUnsupported, fmt::format("the size '{}' cannot be computed from the shapes of the inputs", name),
               {"help: give an input a dimension that is this symbol, or linear in it"});
 }
 
-Value* LoweringContext::shape(std::span<const Dim> dims) {
+Value* Context::shape(std::span<const Dim> dims) {
   if (std::ranges::all_of(dims, [](Dim d) { return d.is_int(); })) {
     std::vector<int64_t> values;
     for (Dim d : dims) values.push_back(d.value());
@@ -190,4 +185,4 @@ Value* LoweringContext::shape(std::span<const Dim> dims) {
   return sizes->shapes[std::move(key)] = v;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

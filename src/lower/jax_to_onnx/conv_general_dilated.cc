@@ -12,7 +12,7 @@
 #include "lower/jax_to_onnx/pad.h"
 #include "lower/jax_to_onnx/params.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -186,8 +186,8 @@ Value* shifted_products(Lowering& ctx, Value* x, Value* w, const Conv& c, std::s
     } else {
       part = ctx.reshape(part, grouped);
     }
-    part = via(ctx, "MatMul", {part, kernel});
-    sum = sum ? via(ctx, "Add", {sum, part}) : part;
+    part = ctx.via("MatMul", {part, kernel});
+    sum = sum ? ctx.via("Add", {sum, part}) : part;
   }
   return ctx.reshape(sum, result);
 }
@@ -329,4 +329,4 @@ std::vector<Value*> lower_conv_general_dilated(Lowering& ctx) {
   return {ctx.transpose(ctx.cast(y, out), perm)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -9,7 +9,7 @@
 #include "lower/jax_to_onnx/kernels.h"
 #include "lower/jax_to_onnx/narrow.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 // The ends of an integer type's range; the upper end plus 1 is a power of two.
@@ -43,16 +43,16 @@ Value* saturating_cast(Lowering& ctx, Value* x, DType to) {
   OnnxBuilder& b = ctx.b;
   if (bit_width(x->dtype()) <= 16) x = ctx.cast(x, DType::kF32);
   if (bit_width(to) <= 16) {
-    Value* clipped = b.Clip(x, like(ctx, x, lowest(to)), like(ctx, x, beyond(to) - 1));
+    Value* clipped = b.Clip(x, ctx.like(x, lowest(to)), ctx.like(x, beyond(to) - 1));
     // onnxruntime (1.31) rounds when casting to 4-bit integers; it should truncate.
     return ctx.cast(is_narrow(to) ? ctx.cast(clipped, DType::kI32) : clipped, to);
   }
-  Value* number = b.Where(b.IsNaN(x), like(ctx, x, 0), x);
-  if (is_unsigned(to)) number = b.Max({number, like(ctx, x, 0)});
-  Value* is_large = b.GreaterOrEqual(number, like(ctx, x, beyond(to)));
+  Value* number = b.Where(b.IsNaN(x), ctx.like(x, 0), x);
+  if (is_unsigned(to)) number = b.Max({number, ctx.like(x, 0)});
+  Value* is_large = b.GreaterOrEqual(number, ctx.like(x, beyond(to)));
   Value* largest = to == DType::kU64 ? b.scalar_int(to, -1) : b.scalar_int(to, static_cast<int64_t>(beyond(to) - 1));
   if (to == DType::kI64) largest = b.scalar_int(to, INT64_MAX);
-  return select(ctx, is_large, largest, ctx.cast(number, to));
+  return ctx.select(is_large, largest, ctx.cast(number, to));
 }
 
 }  // namespace
@@ -64,9 +64,9 @@ std::vector<Value*> lower_convert_element_type(Lowering& ctx) {
   if (is_complex(to)) ctx.unsupported("no conversion to complex");
   Value* x = is_complex(from) ? ctx.b.Gather(ctx.in(0), ctx.b.i64(0), {.axis = -1}) : ctx.in(0);
   if (is_narrow(from) && is_float(from) && !is_float(to)) x = ctx.cast(x, DType::kF32);
-  bool may_overflow = is_float(x->dtype()) && is_integer(to) && !is_within(ctx.eqn.input(0), to);
+  bool may_overflow = is_float(x->dtype()) && is_integer(to) && !is_within(ctx.node.input(0), to);
   if (!may_overflow && is_float(x->dtype()) && is_integer(to) && is_narrow(to)) x = ctx.cast(x, DType::kI32);
   return {may_overflow ? saturating_cast(ctx, x, to) : ctx.cast(x, to)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -4,7 +4,7 @@
 // The shifts take log2(n) steps on whole tensors (Hillis and Steele, 1986). An unknown length takes a Scan.
 #include "lower/jax_to_onnx/reduction.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 using Combine = std::function<Value*(Lowering&, Value*, Value*)>;
@@ -40,7 +40,7 @@ Value* by_scan(Lowering& ctx, Value* x, int64_t axis, bool reverse, Value* ident
 
 std::vector<Value*> cumulative(Lowering& ctx, std::initializer_list<std::string_view> ops, const Reduction& r,
                                const Combine& op) {
-  Value* x = operands(ctx)[0];
+  Value* x = ctx.operands()[0];
   int64_t axis = ctx.int_param("axis");
   Dim length = ctx.in_dims(0)[static_cast<size_t>(axis)];
   bool reverse = ctx.bool_param("reverse", false);
@@ -55,22 +55,22 @@ std::vector<Value*> cumulative(Lowering& ctx, std::initializer_list<std::string_
 
 std::vector<Value*> cumulative(Lowering& ctx, std::string_view primitive) {
   const Reduction& r = *find_reduction(primitive);
-  return cumulative(ctx, {"Pad", r.op}, r, [&](Lowering& inside, Value* x, Value* y) { return via(inside, r.op, {x, y}); });
+  return cumulative(ctx, {"Pad", r.op}, r, [&](Lowering& inside, Value* x, Value* y) { return inside.via(r.op, {x, y}); });
 }
 
 // max + log1p(exp(-|x - y|)). The difference of equal infinities is NaN, so they are handled apart.
 Value* log_add_exp(Lowering& ctx, Value* x, Value* y) {
   OnnxBuilder& b = ctx.b;
-  Value* difference = b.Where(b.Equal(x, y), like(ctx, x, 0), b.Sub(x, y));
+  Value* difference = b.Where(b.Equal(x, y), ctx.like(x, 0), b.Sub(x, y));
   // The sum lies in (0, 1] and is added to the larger operand: no digits are lost near 0.
-  Value* more = b.Log(b.Add(b.Exp(b.Neg(b.Abs(difference))), like(ctx, x, 1)));
+  Value* more = b.Log(b.Add(b.Exp(b.Neg(b.Abs(difference))), ctx.like(x, 1)));
   return b.Add(b.Max({x, y}), more);
 }
 
 }  // namespace
 
 std::vector<Value*> lower_cumsum(Lowering& ctx) {
-  Value* x = operands(ctx)[0];
+  Value* x = ctx.operands()[0];
   DType own = x->dtype(), wide = kernel_dtype(ctx, {"CumSum"}, own);
   Value* sums =
       ctx.b.CumSum(ctx.cast(x, wide), ctx.b.i64(ctx.int_param("axis")), {.reverse = ctx.bool_param("reverse", false)});
@@ -84,4 +84,4 @@ std::vector<Value*> lower_cumlogsumexp(Lowering& ctx) {
   return cumulative(ctx, {"Pad", "Exp", "Log", "Where", "Max"}, *find_reduction("max"), log_add_exp);
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

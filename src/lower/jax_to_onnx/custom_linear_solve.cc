@@ -3,10 +3,10 @@
 // This is what JAX runs when nothing is differentiated.
 #include "lower/jax_to_onnx/params.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_custom_linear_solve(Lowering& ctx) {
-  const Graph* solve = ctx.eqn.body("jaxprs.solve");
+  const Graph* solve = ctx.node.body("jaxprs.solve");
   if (solve == nullptr) ctx.unsupported("the equation has no jaxpr for the solution");
   const Attr& lengths = ctx.param("const_lengths");
   auto count = [&](std::string_view of) {
@@ -23,4 +23,4 @@ std::vector<Value*> lower_custom_linear_solve(Lowering& ctx) {
   return ctx.inline_body(*solve, args);
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

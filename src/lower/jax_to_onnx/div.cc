@@ -10,7 +10,7 @@
 
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 // Whether y can never be 0 or -1.
@@ -30,24 +30,24 @@ bool is_safe_divisor(Lowering& ctx, Value* y) {
 }
 
 Value* integer_div(Lowering& ctx, Value* x, Value* y) {
-  if (is_safe_divisor(ctx, y)) return via(ctx, "Div", {x, y});
+  if (is_safe_divisor(ctx, y)) return ctx.via("Div", {x, y});
   DType t = x->dtype();
   Value* one = ctx.b.scalar_int(t, 1);
-  Value* zero = via(ctx, "Equal", {y, ctx.b.scalar_int(t, 0)});
+  Value* zero = ctx.via("Equal", {y, ctx.b.scalar_int(t, 0)});
   if (is_unsigned(t)) {
     Value* all_bits = ctx.b.scalar_int(t, -1);
-    return select(ctx, zero, all_bits, via(ctx, "Div", {x, select(ctx, zero, one, y)}));
+    return ctx.select(zero, all_bits, ctx.via("Div", {x, ctx.select(zero, one, y)}));
   }
   Value* minus_one = ctx.b.scalar_int(t, -1);
-  Value* negates = via(ctx, "Equal", {y, minus_one});
-  Value* quotient = via(ctx, "Div", {x, select(ctx, ctx.b.Or(zero, negates), one, y)});
-  return select(ctx, negates, via(ctx, "Neg", {x}), select(ctx, zero, minus_one, quotient));
+  Value* negates = ctx.via("Equal", {y, minus_one});
+  Value* quotient = ctx.via("Div", {x, ctx.select(ctx.b.Or(zero, negates), one, y)});
+  return ctx.select(negates, ctx.via("Neg", {x}), ctx.select(zero, minus_one, quotient));
 }
 
 // The lowering of a sum over windows multiplies their average by their size (reduce_window.cc): dividing by
 // the size undoes that.
 Value* as_average(Lowering& ctx, Value* sum, double size) {
-  const Node* eqn = ctx.eqn.input(0)->def();
+  const Node* eqn = ctx.node.input(0)->def();
   if (eqn == nullptr || !eqn->is("reduce_window_sum") || sum->def() == nullptr || !sum->def()->is("Mul")) return nullptr;
   auto factor = splat_value(sum->def()->input(1));
   return factor && *factor == size ? sum->def()->input(0) : nullptr;
@@ -74,8 +74,8 @@ Node* average_below(Value* sum) {
 
 // A sum over windows divided by the same sum of ones is the average without the padding.
 Value* as_average_of_present(Lowering& ctx, Value* sum) {
-  const Value* dividend = ctx.eqn.input(0);
-  const Node *over = dividend->def(), *by = before_broadcasts(ctx.eqn.input(1));
+  const Value* dividend = ctx.node.input(0);
+  const Node *over = dividend->def(), *by = before_broadcasts(ctx.node.input(1));
   if (over == nullptr || by == nullptr || over == by || !over->is("reduce_window_sum") || !by->is("reduce_window_sum"))
     return nullptr;
   const Node* ones = by->input(0)->def();
@@ -93,29 +93,29 @@ Value* as_average_of_present(Lowering& ctx, Value* sum) {
 }  // namespace
 
 std::vector<Value*> lower_div(Lowering& ctx) {
-  auto xs = operands(ctx);
+  auto xs = ctx.operands();
   if (!is_integer(ctx.out_dtype())) {
     if (auto divisor = splat_value(xs[1]); divisor && xs[0]->type() == ctx.out_type()) {
       if (Value* mean = as_mean(ctx, xs[0], *divisor)) return {mean};
       if (Value* average = as_average(ctx, xs[0], *divisor)) return {average};
     }
     if (Value* average = xs[0]->type() == ctx.out_type() ? as_average_of_present(ctx, xs[0]) : nullptr) return {average};
-    return {via(ctx, "Div", xs)};
+    return {ctx.via("Div", xs)};
   }
   return {integer_div(ctx, xs[0], xs[1])};
 }
 
 std::vector<Value*> lower_rem(Lowering& ctx) {
-  auto xs = operands(ctx);
+  auto xs = ctx.operands();
   Value *x = xs[0], *y = xs[1];
   DType t = ctx.out_dtype();
-  if (!is_integer(t)) return {via(ctx, "Mod", xs, {attr("fmod", 1)})};
+  if (!is_integer(t)) return {ctx.via("Mod", xs, {attr("fmod", 1)})};
   // onnxruntime computes fmod of 64-bit integers in double.
   if (t == DType::kI64) return {ctx.b.Sub(x, ctx.b.Mul(y, integer_div(ctx, x, y)))};
   AttrInit fmod = {attr("fmod", is_signed(t) ? 1 : 0)};
-  if (is_safe_divisor(ctx, y)) return {via(ctx, "Mod", xs, fmod)};
-  Value* zero = via(ctx, "Equal", {y, ctx.b.scalar_int(t, 0)});
-  return {select(ctx, zero, x, via(ctx, "Mod", {x, select(ctx, zero, ctx.b.scalar_int(t, 1), y)}, fmod))};
+  if (is_safe_divisor(ctx, y)) return {ctx.via("Mod", xs, fmod)};
+  Value* zero = ctx.via("Equal", {y, ctx.b.scalar_int(t, 0)});
+  return {ctx.select(zero, x, ctx.via("Mod", {x, ctx.select(zero, ctx.b.scalar_int(t, 1), y)}, fmod))};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -8,7 +8,7 @@
 #include "lower/jax_to_onnx/dot_general.h"
 #include "lower/jax_to_onnx/params.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 using Axes = std::vector<int64_t>;
@@ -76,7 +76,7 @@ Value* outer_product(Lowering& ctx, const Operands& o, Value* x, Value* y) {
   xs.insert(xs.end(), o.rhs_free.size(), Dim::of(1));
   if (!o.rhs_batch.empty()) ys.insert(ys.end(), o.lhs_free.size(), Dim::of(1));
   for (Dim d : dims_at(o.rhs_dims, o.rhs_free)) ys.push_back(d);
-  return via(ctx, "Mul", {ctx.reshape(x, xs), ctx.reshape(y, ys)});
+  return ctx.via("Mul", {ctx.reshape(x, xs), ctx.reshape(y, ys)});
 }
 
 // A product of two matrices of which x or y is transposed: Gemm takes them as they are.
@@ -100,7 +100,7 @@ Value* before_transpose(Value* x) {
 // MatMulInteger is u8 times u8, summed in i32. Signed bytes are widened instead: runtimes add pairs of their
 // products in 16 bits, and saturate.
 Value* product(Lowering& ctx, Value* x, Value* y) {
-  return x->dtype() == DType::kU8 ? ctx.b.MatMulInteger(x, y) : via(ctx, "MatMul", {x, y});
+  return x->dtype() == DType::kU8 ? ctx.b.MatMulInteger(x, y) : ctx.via("MatMul", {x, y});
 }
 
 bool is_byte_product(Lowering& ctx, const DotAxes& axes, Value* x, Value* y, DType out) {
@@ -114,13 +114,13 @@ bool is_byte_product(Lowering& ctx, const DotAxes& axes, Value* x, Value* y, DTy
 // the Transpose, or v becomes a column. Weights are transposed for the same form: at 64 rows onnxruntime
 // takes 8 times as long for x v as for v x', at 256 rows 25 times.
 Value* times_vector(Lowering& ctx, Value* x, Value* v) {
-  if (x->constant() && x->type()->rank() == 2) return via(ctx, "MatMul", {v, ctx.transpose(x, std::vector<int64_t>{1, 0})});
-  if (Value* w = before_transpose(x)) return via(ctx, "MatMul", {v, w});
+  if (x->constant() && x->type()->rank() == 2) return ctx.via("MatMul", {v, ctx.transpose(x, std::vector<int64_t>{1, 0})});
+  if (Value* w = before_transpose(x)) return ctx.via("MatMul", {v, w});
   if (x->def() != nullptr && x->def()->is("Transpose")) {
     const Dim column[] = {v->type()->dims()[0], Dim::of(1)};
     v = ctx.reshape(v, column);
   }
-  return via(ctx, "MatMul", {x, v});
+  return ctx.via("MatMul", {x, v});
 }
 
 Value* matmul(Lowering& ctx, const Operands& o, Value* x, Value* y) {
@@ -190,9 +190,9 @@ Value* dot_general(Lowering& ctx, const DotAxes& axes, Value* x, Value* y, DType
 }
 
 std::vector<Value*> lower_dot_general(Lowering& ctx) {
-  auto xs = operands(ctx);
+  auto xs = ctx.operands();
   Value* result = dot_general(ctx, DotAxes::of(ctx, ctx.param("dimension_numbers")), xs[0], xs[1], ctx.out_dtype());
   return {ctx.reshape(result, ctx.out_dims())};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

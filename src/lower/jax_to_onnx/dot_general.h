@@ -3,7 +3,7 @@
 
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 struct DotAxes {
   std::vector<int64_t> lhs_contract, rhs_contract, lhs_batch, rhs_batch;
@@ -18,4 +18,4 @@ Value* dot_product(Lowering& ctx, const DotAxes& axes, Value* x, Value* y);
 // The same, in the type `out` and with the shape of the result.
 Value* dot_general(Lowering& ctx, const DotAxes& axes, Value* x, Value* y, DType out);
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

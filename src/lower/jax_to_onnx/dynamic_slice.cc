@@ -10,7 +10,7 @@
 #include "lower/jax_to_onnx/kernels.h"
 #include "lower/jax_to_onnx/wide_integers.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -121,4 +121,4 @@ std::vector<Value*> lower_dynamic_update_slice(Lowering& ctx) {
   return {ctx.transpose(y, back)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -9,7 +9,7 @@
 #include "lower/jax_to_onnx/schur.h"
 #include "lower/jax_to_onnx/special.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 constexpr int64_t kSweepsPerRow = 30;
@@ -177,4 +177,4 @@ std::vector<Value*> lower_eig(Lowering& ctx) {
   return results;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -6,7 +6,7 @@
 #include "lower/jax_to_onnx/matrix.h"
 #include "lower/jax_to_onnx/special.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 constexpr int64_t kSweeps = 16;
@@ -79,4 +79,4 @@ std::vector<Value*> lower_eigh(Lowering& ctx) {
   return {result(ctx, vectors, 0), values.re.value()};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

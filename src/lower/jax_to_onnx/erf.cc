@@ -13,7 +13,7 @@
 
 #include "lower/jax_to_onnx/special.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 struct Erf {
@@ -28,7 +28,7 @@ Value* ratio(Lowering& ctx, Value* x, std::initializer_list<double> p, std::init
 // Both functions of a = |x|.
 Erf erf_of_magnitude(Lowering& ctx, Value* a) {
   OnnxBuilder& b = ctx.b;
-  auto c = [&](double v) { return like(ctx, a, v); };
+  auto c = [&](double v) { return ctx.like(a, v); };
   Value* one = c(1);
   Value* square = b.Mul(a, a);
 
@@ -85,13 +85,13 @@ Value* erf_f64(Lowering& ctx, Value* x) { return ctx.b.Mul(erf_of_magnitude(ctx,
 Value* erfc_f64(Lowering& ctx, Value* x) {
   OnnxBuilder& b = ctx.b;
   Value* upper = erf_of_magnitude(ctx, b.Abs(x)).erfc;
-  return b.Where(b.Less(x, like(ctx, x, 0)), b.Sub(like(ctx, x, 2), upper), upper);
+  return b.Where(b.Less(x, ctx.like(x, 0)), b.Sub(ctx.like(x, 2), upper), upper);
 }
 
 std::vector<Value*> lower_erf(Lowering& ctx) {
-  Value* x = operands(ctx)[0];
+  Value* x = ctx.operands()[0];
   if (x->dtype() == DType::kF64) return {erf_f64(ctx, x)};
-  return {via(ctx, "Erf", {x})};
+  return {ctx.via("Erf", {x})};
 }
 
 namespace {
@@ -110,7 +110,7 @@ bool feeds_products_only(const Value& v) {
 // exp(-a^2) as the product of two: from the leading 12 bits of a, whose square is exact, and from the rest.
 Value* exp_of_minus_square(Lowering& ctx, Value* a) {
   OnnxBuilder& b = ctx.b;
-  Value* spread = b.Mul(a, like(ctx, a, 4097));
+  Value* spread = b.Mul(a, ctx.like(a, 4097));
   Value* lead = b.Sub(spread, b.Sub(spread, a));
   Value* rest = b.Mul(b.Sub(lead, a), b.Add(lead, a));
   return b.Mul(b.Exp(b.Neg(b.Mul(lead, lead))), b.Exp(rest));
@@ -118,8 +118,8 @@ Value* exp_of_minus_square(Lowering& ctx, Value* a) {
 
 Value* erfc_f32(Lowering& ctx, Value* x) {
   OnnxBuilder& b = ctx.b;
-  Value *one = like(ctx, x, 1), *two = like(ctx, x, 2);
-  Value* a = b.Clip(b.Abs(x), one, like(ctx, x, 16));
+  Value *one = ctx.like(x, 1), *two = ctx.like(x, 2);
+  Value* a = b.Clip(b.Abs(x), one, ctx.like(x, 16));
   Value* inverse = b.Reciprocal(a);
   Value* square = b.Mul(inverse, inverse);
   Value* middle = polynomial(
@@ -138,10 +138,10 @@ Value* erfc_f32(Lowering& ctx, Value* x) {
 
 std::vector<Value*> lower_erfc(Lowering& ctx) {
   OnnxBuilder& b = ctx.b;
-  Value* x = operands(ctx)[0];
+  Value* x = ctx.operands()[0];
   if (x->dtype() == DType::kF64) return {erfc_f64(ctx, x)};
-  bool is_short = feeds_products_only(*ctx.eqn.result());
-  return {via(ctx, {"Erf"}, x, [&](Value* v) { return is_short ? b.Sub(like(ctx, v, 1), b.Erf(v)) : erfc_f32(ctx, v); })};
+  bool is_short = feeds_products_only(*ctx.node.result());
+  return {ctx.via({"Erf"}, x, [&](Value* v) { return is_short ? b.Sub(ctx.like(v, 1), b.Erf(v)) : erfc_f32(ctx, v); })};
 }
 
 namespace {
@@ -150,16 +150,16 @@ namespace {
 Value* erf_inv_f32(Lowering& ctx, Value* x) {
   OnnxBuilder& b = ctx.b;
   Value* w = b.Neg(log1p(ctx, b.Neg(b.Mul(x, x))));
-  Value* centre = polynomial(ctx, b.Sub(w, like(ctx, x, 2.5)),
+  Value* centre = polynomial(ctx, b.Sub(w, ctx.like(x, 2.5)),
                              {1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06,
                               -3.5233877e-06, 3.43273939e-07, 2.81022636e-08});
-  Value* tail = polynomial(ctx, b.Sub(b.Sqrt(w), like(ctx, x, 3)),
+  Value* tail = polynomial(ctx, b.Sub(b.Sqrt(w), ctx.like(x, 3)),
                            {2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322,
                             0.000100950558, -0.000200214257});
   // At +-1 the logarithm is infinite, and so is the result.
-  Value* p = b.Where(b.Less(w, like(ctx, x, 5)), centre, tail);
+  Value* p = b.Where(b.Less(w, ctx.like(x, 5)), centre, tail);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  return b.Mul(x, b.Where(b.Equal(b.Abs(x), like(ctx, x, 1)), like(ctx, x, kInfinity), p));
+  return b.Mul(x, b.Where(b.Equal(b.Abs(x), ctx.like(x, 1)), ctx.like(x, kInfinity), p));
 }
 
 // Newton: y += (|x| - erf(y)) sqrt(pi)/2 exp(y^2). Near 1 the difference is that of the complements, which
@@ -167,16 +167,16 @@ Value* erf_inv_f32(Lowering& ctx, Value* x) {
 Value* erf_inv_f64(Lowering& ctx, Value* x) {
   OnnxBuilder& b = ctx.b;
   Value* a = b.Abs(x);
-  Value* wanted = b.Sub(like(ctx, x, 1), a);
+  Value* wanted = b.Sub(ctx.like(x, 1), a);
   Value* start = erf_inv_f32(ctx, a);
   Value* y = start;
   for (int step = 0; step < 2; ++step) {
     Erf found = erf_of_magnitude(ctx, y);
-    Value* excess = b.Where(b.Less(a, like(ctx, x, 0.5)), b.Sub(a, found.erf), b.Sub(found.erfc, wanted));
-    Value* slope = b.Mul(b.Exp(b.Mul(y, y)), like(ctx, x, std::sqrt(std::numbers::pi) / 2));
+    Value* excess = b.Where(b.Less(a, ctx.like(x, 0.5)), b.Sub(a, found.erf), b.Sub(found.erfc, wanted));
+    Value* slope = b.Mul(b.Exp(b.Mul(y, y)), ctx.like(x, std::sqrt(std::numbers::pi) / 2));
     y = b.Add(y, b.Mul(excess, slope));
   }
-  Value* inside = b.Less(a, like(ctx, x, 1));
+  Value* inside = b.Less(a, ctx.like(x, 1));
   return b.Mul(b.Where(inside, y, start), b.Sign(x));
 }
 
@@ -185,7 +185,7 @@ Value* erf_inv_f64(Lowering& ctx, Value* x) {
 Value* erf_inv(Lowering& ctx, Value* x) { return x->dtype() == DType::kF64 ? erf_inv_f64(ctx, x) : erf_inv_f32(ctx, x); }
 
 std::vector<Value*> lower_erf_inv(Lowering& ctx) {
-  return {via(ctx, {"Log", "Sqrt", "Where"}, operands(ctx)[0], [&](Value* v) { return erf_inv(ctx, v); })};
+  return {ctx.via({"Log", "Sqrt", "Where"}, ctx.operands()[0], [&](Value* v) { return erf_inv(ctx, v); })};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

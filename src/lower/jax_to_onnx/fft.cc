@@ -13,7 +13,7 @@
 
 #include "lower/jax_to_onnx/complex.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 constexpr int64_t kLargestMatrix = 64;
@@ -224,4 +224,4 @@ std::vector<Value*> complex_fft(Lowering& ctx) {
   return {is_irfft ? transform.to_real(x, lengths.back()) : x};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -8,7 +8,7 @@
 
 #include "lower/jax_to_onnx/special.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 // table[i] = 2^(first + step * i), with `last` as its last element if given; indexed by an integer.
@@ -46,7 +46,7 @@ double FloatFormat::greatest_number() const {
 Word magnitude_bits(Lowering& ctx, const FloatFormat& f, Value* x) {
   OnnxBuilder& b = ctx.b;
   DType word = f.dtype == DType::kF64 ? DType::kU64 : DType::kU32;
-  auto c = [&](double v) { return like(ctx, x, v); };
+  auto c = [&](double v) { return ctx.like(x, v); };
   const int least = 1 - f.bias(), count = f.greatest_exponent() - least + 1;
   Value* a = b.Abs(x);
   Value* guess = b.Clip(b.Floor(b.Mul(b.Log(a), c(1 / std::numbers::ln2))), c(least), c(f.greatest_exponent()));
@@ -64,15 +64,15 @@ Word magnitude_bits(Lowering& ctx, const FloatFormat& f, Value* x) {
   Word significand(ctx, ctx.cast(b.Mul(scaled(index), c(std::ldexp(1.0, f.mantissa))), word));
   Word bits = significand + Word(ctx, ctx.cast(index, word)) * (uint64_t{1} << f.mantissa);
   Value* is_nan = b.IsNaN(x);
-  Value* what = select(ctx, is_nan, bits.constant(f.nan()), bits.constant(f.infinity()));
-  return {ctx, select(ctx, special, what, bits.value())};
+  Value* what = ctx.select(is_nan, bits.constant(f.nan()), bits.constant(f.infinity()));
+  return {ctx, ctx.select(special, what, bits.value())};
 }
 
 Word float_bits(Lowering& ctx, const FloatFormat& f, Value* x) {
   Word bits = magnitude_bits(ctx, f, x);
   // If zero has no sign, NaN has the code of -0, and magnitude_bits() has set its sign already.
-  Value* negative = f.has_signed_zero ? sign_bit(ctx, x) : ctx.b.Less(x, like(ctx, x, 0));
-  Word sign(ctx, select(ctx, negative, bits.constant(f.sign()), bits.constant(0)));
+  Value* negative = f.has_signed_zero ? sign_bit(ctx, x) : ctx.b.Less(x, ctx.like(x, 0));
+  Word sign(ctx, ctx.select(negative, bits.constant(f.sign()), bits.constant(0)));
   return bits | sign;
 }
 
@@ -100,8 +100,8 @@ Value* float_of_bits(Lowering& ctx, const FloatFormat& f, Word bits) {
   Value* size = magnitude_of_bits(ctx, f, bits & (f.sign() - 1));
   Value* number = b.Where(b.Less(bits.value(), bits.constant(f.sign())), size, b.Neg(size));
   if (!f.has_nan || f.has_signed_zero) return number;
-  return b.Where(b.Equal(bits.value(), bits.constant(f.nan())), like(ctx, number, std::numeric_limits<double>::quiet_NaN()),
+  return b.Where(b.Equal(bits.value(), bits.constant(f.nan())), ctx.like(number, std::numeric_limits<double>::quiet_NaN()),
                  number);
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -3,7 +3,7 @@
 
 #include "lower/jax_to_onnx/word.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 // f16, bf16, f32, f64 and the small floats: a sign, an exponent and `mantissa` bits. Not f8e8m0, which is
 // only an exponent.
@@ -37,4 +37,4 @@ Word float_bits(Lowering& ctx, const FloatFormat& f, Value* x);
 Value* magnitude_of_bits(Lowering& ctx, const FloatFormat& f, Word bits);
 Value* float_of_bits(Lowering& ctx, const FloatFormat& f, Word bits);
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

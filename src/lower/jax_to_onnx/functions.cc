@@ -8,7 +8,7 @@
 #include "lower/jax_to_onnx/context.h"
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::optional<FunctionMark> FunctionMark::parse(std::string_view jit_name) {
   constexpr std::string_view kPrefix = "onnx_function:";
@@ -70,21 +70,17 @@ std::optional<Attr> attribute_of(Value* v) {
 
 }  // namespace
 
-LoweringContext::LoweringContext(LoweringContext& caller, Function& function)
-    : callers_(caller.callers_),
-      jax_(caller.jax_),
-      onnx_(caller.onnx_),
+Context::Context(Context& caller, Function& function)
+    : EngineOf(caller.source(), function.graph(), caller.pair(), caller.table_),
       options_(caller.options_),
-      registry_(caller.registry_),
       runtime_(caller.runtime_),
-      main_(function.graph(), facts_),
-      values_(caller.jax_, nullptr),
       root_(caller.root_),
       function_(&function) {
+  callers_ = caller.callers_;
   sizes_by_graph_.push_back(std::make_unique<Sizes>(&main_));
 }
 
-void LoweringContext::run_function(const Node& eqn, const FunctionMark& mark) {
+void Context::run_function(const Node& eqn, const FunctionMark& mark) {
   const Graph& from = *eqn.bodies()[0].graph;
   Graph& to = main_.graph();
   this->mark(eqn, main_);
@@ -95,7 +91,7 @@ void LoweringContext::run_function(const Node& eqn, const FunctionMark& mark) {
       bind(*from.input(i), attribute_value(main_, *name, from.input(i)->dtype()));
       continue;
     }
-    Value* v = to.add_input(fmt::format("input_{}", to.inputs().size()), stored(import(from.input(i)->type())));
+    Value* v = to.add_input(fmt::format("input_{}", to.inputs().size()), stored_type(from.input(i)->type()));
     v->set_type(to.inputs().back().declared);
     bind(*from.input(i), v);
     add_origins(*v);
@@ -103,13 +99,13 @@ void LoweringContext::run_function(const Node& eqn, const FunctionMark& mark) {
   lower_body(from, eqn, main_);
   for (size_t i = 0; i < from.outputs().size(); ++i) {
     const Value& result = *from.output(i);
-    to.add_output(*value(result, main_), fmt::format("output_{}", i), stored(import(result.type())));
+    to.add_output(*value(result, main_), fmt::format("output_{}", i), stored_type(result.type()));
   }
   settle_constants();
 }
 
-std::vector<Value*> LoweringContext::call_function(const Node& eqn, const FunctionMark& wanted, std::span<Value* const> args,
-                                                   OnnxBuilder& b) {
+std::vector<Value*> Context::call_function(const Node& eqn, const FunctionMark& wanted, std::span<Value* const> args,
+                                           OnnxBuilder& b) {
   const Graph& body = *eqn.bodies()[0].graph;
   // An operand that this call computes stays an operand.
   FunctionMark mark = wanted;
@@ -129,16 +125,13 @@ std::vector<Value*> LoweringContext::call_function(const Node& eqn, const Functi
   if (at == known.end()) {
     const std::string group = fmt::format("{}.{}{}", mark.name_space, mark.name, mark.unique ? ".unique" : "");
     const int n = ++root_->function_counters_[group];
-    Function& f = onnx_.add_function(mark.name);
+    Function& f = model().add_function(mark.name);
     f.domain = mark.unique && n == 1 ? group : fmt::format("{}.{}", group, n);
     f.opset_imports = {{"", options_.opset}};
-    onnx_.set_opset_version(f.domain, 1);
-    LoweringContext inside(*this, f);
+    model().set_opset_version(f.domain, 1);
+    Context inside(*this, f);
     inside.run_function(eqn, mark);
-    for (auto& [key, u] : inside.unsupported_) {
-      auto [entry, is_new] = unsupported_.try_emplace(key, u);
-      if (!is_new) entry->second.count += u.count;
-    }
+    take_refusals(inside);
     root_->definitions_.push_back({&body, mark, std::move(operands), &f, std::move(inside.sizes_)});
     at = root_->definitions_.end() - 1;
   }
@@ -156,10 +149,10 @@ std::vector<Value*> LoweringContext::call_function(const Node& eqn, const Functi
   for (Dim d : definition.sizes) all.push_back(dim_vector(d));
   this->mark(eqn, b);
   Node& call =
-      b.make(onnx_.op(definition.function->domain, definition.function->name), all, eqn.num_results(), std::move(attributes));
+      b.make(model().op(definition.function->domain, definition.function->name), all, eqn.num_results(), std::move(attributes));
   std::vector<Value*> results;
   for (Value& v : call.results()) results.push_back(&v);
   return results;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -10,7 +10,7 @@
 
 #include "lower/jax_to_onnx/special.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 constexpr double kPi = std::numbers::pi;
@@ -32,10 +32,10 @@ struct Lanczos {
 Lanczos prepare(Lowering& ctx, Value* x) {
   OnnxBuilder& b = ctx.b;
   Lanczos l{};
-  l.reflected = b.Less(x, like(ctx, x, 0.5));
-  l.z = b.Where(l.reflected, b.Neg(x), b.Sub(x, like(ctx, x, 1)));
-  l.t = b.Add(l.z, like(ctx, x, kG + 0.5));
-  l.log_t = b.Add(log1p(ctx, b.Mul(l.z, like(ctx, x, 1 / (kG + 0.5)))), like(ctx, x, std::log(kG + 0.5)));
+  l.reflected = b.Less(x, ctx.like(x, 0.5));
+  l.z = b.Where(l.reflected, b.Neg(x), b.Sub(x, ctx.like(x, 1)));
+  l.t = b.Add(l.z, ctx.like(x, kG + 0.5));
+  l.log_t = b.Add(log1p(ctx, b.Mul(l.z, ctx.like(x, 1 / (kG + 0.5)))), ctx.like(x, std::log(kG + 0.5)));
   return l;
 }
 
@@ -43,9 +43,9 @@ Lanczos prepare(Lowering& ctx, Value* x) {
 Value* series(Lowering& ctx, Value* z, int power, Value* sum) {
   OnnxBuilder& b = ctx.b;
   for (size_t i = 0; i < kTerms.size(); ++i) {
-    Value* shifted = b.Add(z, like(ctx, z, static_cast<double>(i + 1)));
+    Value* shifted = b.Add(z, ctx.like(z, static_cast<double>(i + 1)));
     if (power == 2) shifted = b.Mul(shifted, shifted);
-    Value* term = b.Div(like(ctx, z, kTerms[i]), shifted);
+    Value* term = b.Div(ctx.like(z, kTerms[i]), shifted);
     sum = sum == nullptr ? term : b.Add(sum, term);
   }
   return sum;
@@ -55,7 +55,7 @@ Value* series(Lowering& ctx, Value* z, int power, Value* sum) {
 
 Value* log_gamma(Lowering& ctx, Value* x) {
   OnnxBuilder& b = ctx.b;
-  auto c = [&](double v) { return like(ctx, x, v); };
+  auto c = [&](double v) { return ctx.like(x, v); };
   Lanczos l = prepare(ctx, x);
   Value* sum = series(ctx, l.z, 1, c(kBase));
   // (z + 1/2) log t - t, with its two large terms written as one.
@@ -73,7 +73,7 @@ Value* log_gamma(Lowering& ctx, Value* x) {
 
 Value* di_gamma(Lowering& ctx, Value* x) {
   OnnxBuilder& b = ctx.b;
-  auto c = [&](double v) { return like(ctx, x, v); };
+  auto c = [&](double v) { return ctx.like(x, v); };
   Lanczos l = prepare(ctx, x);
   Value* ratio = b.Div(series(ctx, l.z, 2, nullptr), series(ctx, l.z, 1, c(kBase)));
   Value* upper = b.Sub(b.Sub(l.log_t, ratio), b.Div(c(kG), l.t));
@@ -86,11 +86,11 @@ Value* di_gamma(Lowering& ctx, Value* x) {
 }
 
 std::vector<Value*> lower_lgamma(Lowering& ctx) {
-  return {via(ctx, {"Log", "Sin", "Where"}, operands(ctx)[0], [&](Value* x) { return log_gamma(ctx, x); })};
+  return {ctx.via({"Log", "Sin", "Where"}, ctx.operands()[0], [&](Value* x) { return log_gamma(ctx, x); })};
 }
 
 std::vector<Value*> lower_digamma(Lowering& ctx) {
-  return {via(ctx, {"Log", "Sin", "Where"}, operands(ctx)[0], [&](Value* x) { return di_gamma(ctx, x); })};
+  return {ctx.via({"Log", "Sin", "Where"}, ctx.operands()[0], [&](Value* x) { return di_gamma(ctx, x); })};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -15,7 +15,7 @@
 #include "lower/jax_to_onnx/kernels.h"
 #include "lower/jax_to_onnx/wide_integers.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -52,7 +52,7 @@ Value* counted_from_the_end(Lowering& ctx, const Indexing& ix) {
 
 // x[a::k], whose indices the program counts, as a Slice; null for other indices. They are in bounds.
 Value* slice_in_steps(Lowering& ctx, const Indexing& ix) {
-  const auto counted = ix.index_map.size() == 1 ? index_sequence(ctx, *ctx.eqn.input(1)) : std::nullopt;
+  const auto counted = ix.index_map.size() == 1 ? index_sequence(ctx, *ctx.node.input(1)) : std::nullopt;
   if (!counted || counted->step < 1) return nullptr;
   Dims& dims = ctx.b.dims();
   const int64_t axis = ix.indexed[0];
@@ -151,7 +151,7 @@ std::vector<Value*> gather(Lowering& ctx, bool imaginary) {
     const auto before = lead_first ? 0 : first - labels.begin();
     Ints behind;
     for (auto i = lead_rank; i < static_cast<int64_t>(labels.size()) - before; ++i) behind.push_back(i);
-    x = select(ctx, ctx.unsqueeze(mask, behind), x, fill_value(ctx, x->dtype(), imaginary));
+    x = ctx.select(ctx.unsqueeze(mask, behind), x, fill_value(ctx, x->dtype(), imaginary));
   }
 
   // The source of each axis of the result.
@@ -176,4 +176,4 @@ std::vector<Value*> complex_gather(Lowering& ctx) {
   return part_by_part(ctx, [&](Lowering& part) { return gather(part, std::exchange(imaginary, true)); });
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

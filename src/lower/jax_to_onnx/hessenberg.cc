@@ -4,7 +4,7 @@
 // The results are those of LAPACK's gehrd, sytrd and hetrd.
 #include "lower/jax_to_onnx/schur.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 Factored hessenberg(const Complex& x) {
   Dim steps = x.ctx().b.dims().sub(x.dim(-1), Dim::of(1));
@@ -85,4 +85,4 @@ std::vector<Value*> lower_tridiagonal(Lowering& ctx) {
   return {result(ctx, packed, 0), main.re.value(), below.re.value(), result(ctx, tau, 3)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

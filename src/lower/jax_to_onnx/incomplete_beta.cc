@@ -9,7 +9,7 @@
 
 #include "lower/jax_to_onnx/special.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_regularized_incomplete_beta(Lowering& ctx) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -65,4 +65,4 @@ std::vector<Value*> lower_regularized_incomplete_beta(Lowering& ctx) {
   return {cast(value, ctx.out_dtype()).value()};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -12,7 +12,7 @@
 
 #include "lower/jax_to_onnx/special.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -161,4 +161,4 @@ std::vector<Value*> lower_igamma_grad_a(Lowering& ctx) {
   return narrow(ctx, where(error, kNaN, result));
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

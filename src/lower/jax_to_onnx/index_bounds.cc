@@ -12,7 +12,7 @@
 
 #include "lower/jax_to_onnx/context.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 constexpr int kMaxDepth = 48;
@@ -356,7 +356,7 @@ IndexBounds index_bounds(const Lowering& ctx, const Value& v) { return Analysis(
 std::optional<IndexSequence> index_sequence(const Lowering& ctx, const Value& v) { return Analysis(ctx).sequence(v, 0); }
 
 bool is_in_bounds(const Lowering& ctx, size_t i, std::span<const Dim> limits) {
-  const Value& indices = *ctx.eqn.input(i);
+  const Value& indices = *ctx.node.input(i);
   Analysis analysis(ctx);
   Dims& dims = ctx.b.dims();
   const auto is_within = [&](const Value& v, Dim limit) {
@@ -382,4 +382,4 @@ bool is_in_bounds(const Lowering& ctx, size_t i, std::span<const Dim> limits) {
   return true;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

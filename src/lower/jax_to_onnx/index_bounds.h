@@ -5,7 +5,7 @@
 
 #include "sardonyx/lower.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 struct IndexBounds {  // inclusive, in the dims of the ONNX model; nullopt = nothing is known on that side
   std::optional<Dim> low, high;
@@ -25,4 +25,4 @@ std::optional<IndexSequence> index_sequence(const Lowering& ctx, const Value& v)
 // Whether each component of operand i (its last axis, one per limit) provably lies in 0 .. limits[k].
 bool is_in_bounds(const Lowering& ctx, size_t i, std::span<const Dim> limits);
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -6,7 +6,7 @@
 #include "lower/jax_to_onnx/kernels.h"
 #include "lower/jax_to_onnx/wide_integers.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 bool contains(const std::vector<int64_t>& v, int64_t x) { return std::ranges::find(v, x) != v.end(); }
@@ -275,4 +275,4 @@ Value* arrange(Lowering& ctx, Value* x, const std::vector<int64_t>& from, const 
   return ctx.reshape(ctx.transpose(x, perm), dims);
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -12,7 +12,7 @@
 
 #include "lower/jax_to_onnx/params.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 // Labels of axes for arrange(): operand axes are 0.., axes of `indices` are kIndexAxis...
 constexpr int64_t kIndexAxis = 1000;
@@ -72,4 +72,4 @@ Value* before_wrapping(Lowering& ctx, Value* index, Dim size);
 Value* arrange(Lowering& ctx, Value* x, const std::vector<int64_t>& from, const std::vector<int64_t>& to,
                std::span<const Dim> dims);
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

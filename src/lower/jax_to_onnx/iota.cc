@@ -3,7 +3,7 @@
 // There is no Expand to the shape if all users broadcast.
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_iota(Lowering& ctx) {
   auto dims = ctx.out_dims();
@@ -15,4 +15,4 @@ std::vector<Value*> lower_iota(Lowering& ctx) {
   return {ctx.may_stay_narrow() ? x : ctx.expand(x, dims)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -8,7 +8,7 @@
 #include "lower/jax_to_onnx/reduction.h"
 #include "lower/jax_to_onnx/wide_integers.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 [[noreturn]] void no_kernel(Lowering& ctx, std::string_view op, DType t) {
@@ -48,41 +48,39 @@ DType kernel_dtype(const Lowering& ctx, std::initializer_list<std::string_view> 
   return DType::kUndefined;
 }
 
-Value* via(Lowering& ctx, std::string_view op, std::span<Value* const> xs, AttrInit attrs) {
+Value* Lowering::via(std::string_view op, std::span<Value* const> xs, AttrInit attrs) {
   DType own = xs[0]->dtype();
-  DType wide = kernel_dtype(ctx, {op}, own);
-  if (wide == DType::kUndefined) no_kernel(ctx, op, own);
+  DType wide = kernel_dtype(*this, {op}, own);
+  if (wide == DType::kUndefined) no_kernel(*this, op, own);
   std::vector<Value*> widened(xs.begin(), xs.end());
-  for (Value*& x : widened) x = ctx.cast(x, wide);
-  Value* result = op.starts_with("Bitwise") ? bitwise(ctx.b, op, widened[0], widened.size() > 1 ? widened[1] : nullptr)
-                  : has_exact_op(op, wide)  ? exact_op(ctx, op, widened)
-                                            : ctx.b.op(op, widened, std::move(attrs));
-  return result->dtype() == wide ? ctx.cast(result, own) : result;
+  for (Value*& x : widened) x = cast(x, wide);
+  Value* result = op.starts_with("Bitwise") ? bitwise(b, op, widened[0], widened.size() > 1 ? widened[1] : nullptr)
+                  : has_exact_op(op, wide)  ? exact_op(*this, op, widened)
+                                            : b.op(op, widened, std::move(attrs));
+  return result->dtype() == wide ? cast(result, own) : result;
 }
 
-Value* via(Lowering& ctx, std::initializer_list<std::string_view> ops, Value* x, const std::function<Value*(Value*)>& formula,
-           bool widen_f16) {
+Value* Lowering::via(std::initializer_list<std::string_view> ops, Value* x, const std::function<Value*(Value*)>& formula,
+                     bool widen_f16) {
   DType own = x->dtype();
-  DType wide = own == DType::kF16 && widen_f16 ? DType::kF32 : kernel_dtype(ctx, ops, own);
-  if (wide == DType::kUndefined) no_kernel(ctx, *ops.begin(), own);
-  Value* result = formula(ctx.cast(x, wide));
-  return result->dtype() == wide ? ctx.cast(result, own) : result;
+  DType wide = own == DType::kF16 && widen_f16 ? DType::kF32 : kernel_dtype(*this, ops, own);
+  if (wide == DType::kUndefined) no_kernel(*this, *ops.begin(), own);
+  Value* result = formula(cast(x, wide));
+  return result->dtype() == wide ? cast(result, own) : result;
 }
 
-Value* select(Lowering& ctx, Value* condition, Value* if_true, Value* if_false) {
+Value* Lowering::select(Value* condition, Value* if_true, Value* if_false) {
   if (if_true == if_false) return if_true;
   DType own = if_true->dtype();
   if (own == DType::kBool) {
-    auto t = splat_value(if_true), f = splat_value(if_false);
+    auto t = jax_to_onnx::splat_value(if_true), f = jax_to_onnx::splat_value(if_false);
     // Rank 0 constants cannot enlarge the result; other operands take the long way.
-    if (t && if_true->type()->rank() == 0)
-      return *t != 0 ? ctx.b.Or(condition, if_false) : ctx.b.And(ctx.b.Not(condition), if_false);
-    if (f && if_false->type()->rank() == 0)
-      return *f != 0 ? ctx.b.Or(ctx.b.Not(condition), if_true) : ctx.b.And(condition, if_true);
+    if (t && if_true->type()->rank() == 0) return *t != 0 ? b.Or(condition, if_false) : b.And(b.Not(condition), if_false);
+    if (f && if_false->type()->rank() == 0) return *f != 0 ? b.Or(b.Not(condition), if_true) : b.And(condition, if_true);
   }
-  DType wide = kernel_dtype(ctx, {"Where"}, own);
-  if (wide == DType::kUndefined) no_kernel(ctx, "Where", own);
-  return ctx.cast(ctx.b.Where(condition, ctx.cast(if_true, wide), ctx.cast(if_false, wide)), own);
+  DType wide = kernel_dtype(*this, {"Where"}, own);
+  if (wide == DType::kUndefined) no_kernel(*this, "Where", own);
+  return cast(b.Where(condition, cast(if_true, wide), cast(if_false, wide)), own);
 }
 
 namespace {
@@ -113,43 +111,31 @@ Value* reduce(Lowering& ctx, std::string_view op, Value* x, std::span<const int6
   Value* result = ctx.b.reduce(op, ctx.cast(x, wide), reduced, keepdims);
   if (is_empty && wide != own && is_integer(own)) {
     Value* end = identity_element(ctx, *find_reduction(is_max ? "max" : "min"), own);
-    result = via(ctx, is_max ? "Max" : "Min", {result, ctx.cast(end, wide)});
+    result = ctx.via(is_max ? "Max" : "Min", {result, ctx.cast(end, wide)});
   }
   return ctx.cast(result, own);
 }
 
-Value* like(Lowering& ctx, Value* x, double v) { return ctx.b.scalar(x->dtype(), v); }
-
 std::optional<double> splat_value(const Value* v) {
   const TensorPtr& payload = v->constant();
-  if (!payload || payload->size() == 0 || payload->is_deferred() || payload->dtype() == DType::kString ||
-      is_complex(payload->dtype()))
-    return {};
-  double first = payload->as_double(0);
-  if (payload->is_splat() || payload->size() == 1) return first;
-  if (payload->size() > 4096) return {};
-  for (int64_t i = 1; i < payload->size(); ++i)
-    if (payload->as_double(i) != first) return {};
-  return first;
+  return payload == nullptr || payload->is_deferred() ? std::nullopt : lower::splat_value(payload, 4096);
 }
 
-std::optional<double> known_value(const Lowering& ctx, size_t i) {
-  const Value* v = ctx.eqn.input(i);
+std::optional<double> Lowering::splat_value(size_t i) const {
+  const Value* v = node.input(i);
   while (v->def() != nullptr && v->def()->is("broadcast_in_dim")) v = v->def()->input(0);
-  if (auto known = splat_value(v)) return known;
+  if (auto known = jax_to_onnx::splat_value(v)) return known;
   // In the body of a call, the program's broadcast is outside; in the graph it is an Expand.
-  v = ctx.in(i);
+  v = in(i);
   while (v->def() != nullptr && (v->def()->is("Expand") || v->def()->is("Unsqueeze"))) v = v->def()->input(0);
-  return splat_value(v);
+  return jax_to_onnx::splat_value(v);
 }
 
-std::vector<Value*> operands(Lowering& ctx) {
-  std::vector<Value*> xs;
-  for (size_t i = 0; i < ctx.num_inputs(); ++i) {
-    if (is_complex(ctx.in_dtype(i))) ctx.unsupported("no complex arithmetic");
-    xs.push_back(ctx.in(i));
+std::vector<Value*> Lowering::operands() const {
+  for (size_t i = 0; i < num_inputs(); ++i) {
+    if (is_complex(in_dtype(i))) unsupported("no complex arithmetic");
   }
-  return xs;
+  return operands_;
 }
 
 std::vector<int64_t> stored_axes(Lowering& ctx, std::vector<int64_t> perm) {
@@ -157,4 +143,4 @@ std::vector<int64_t> stored_axes(Lowering& ctx, std::vector<int64_t> perm) {
   return perm;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -8,11 +8,11 @@
 // branch. Results of Exp are never -0 and need no Where.
 #include "lower/jax_to_onnx/special.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 Value* log1p(Lowering& ctx, Value* x) {
   OnnxBuilder& b = ctx.b;
-  Value* one = like(ctx, x, 1);
+  Value* one = ctx.like(x, 1);
   Value* u = b.Add(x, one);
   Value* log_u = b.Log(u);
   Value* kept = b.Sub(u, one);
@@ -21,12 +21,12 @@ Value* log1p(Lowering& ctx, Value* x) {
 }
 
 std::vector<Value*> lower_log1p(Lowering& ctx) {
-  Value* x = operands(ctx)[0];
+  Value* x = ctx.operands()[0];
   const bool is_positive = x->def() != nullptr && x->def()->is("Exp");
-  return {via(ctx, {"Log", "Where"}, x, [&](Value* wide) {
+  return {ctx.via({"Log", "Where"}, x, [&](Value* wide) {
     Value* y = log1p(ctx, wide);
     return is_positive ? y : ctx.b.Where(ctx.cast(wide, DType::kBool), y, wide);
   })};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

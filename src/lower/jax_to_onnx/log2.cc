@@ -3,12 +3,12 @@
 
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_log2(Lowering& ctx) {
   constexpr double kOneOverLn2 = std::numbers::log2e;
   return {
-      via(ctx, {"Log", "Mul"}, operands(ctx)[0], [&](Value* x) { return ctx.b.Mul(ctx.b.Log(x), like(ctx, x, kOneOverLn2)); })};
+      ctx.via({"Log", "Mul"}, ctx.operands()[0], [&](Value* x) { return ctx.b.Mul(ctx.b.Log(x), ctx.like(x, kOneOverLn2)); })};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -4,14 +4,14 @@
 // grows far below zero, from 1e-3 at -10 to 1 at -18, and a logarithm magnifies that.
 #include "lower/jax_to_onnx/num.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_logistic(Lowering& ctx) {
-  Value* x = operands(ctx)[0];
+  Value* x = ctx.operands()[0];
   bool is_in_logarithm = false;
-  for (const Use& u : ctx.eqn.result()->uses()) is_in_logarithm = is_in_logarithm || u.owner->is("log");
-  if (!is_in_logarithm) return {via(ctx, "Sigmoid", {x})};
-  return {via(ctx, {"Exp"}, x, [&](Value* v) { return reciprocal(exp(-Num(ctx, v)) + 1).value(); })};
+  for (const Use& u : ctx.node.result()->uses()) is_in_logarithm = is_in_logarithm || u.owner->is("log");
+  if (!is_in_logarithm) return {ctx.via("Sigmoid", {x})};
+  return {ctx.via({"Exp"}, x, [&](Value* v) { return reciprocal(exp(-Num(ctx, v)) + 1).value(); })};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

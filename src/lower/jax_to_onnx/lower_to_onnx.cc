@@ -51,7 +51,7 @@ std::unique_ptr<Model> lower_to_onnx(const Model& jax, const LowerOptions& optio
 void lower_to_onnx(const Model& jax, Model& onnx, const LowerOptions& options, const LoweringRegistry& registry) {
   onnx.producer_name = "sardonyx";
   onnx.producer_version = version();
-  LoweringContext context(jax, onnx, options, registry);
+  jax_to_onnx::Context context(jax, onnx, options, registry);
   context.run();
   for (const auto& f : onnx.functions()) sweep(*f, f->graph());
   arrange(onnx, context.batches());

@@ -9,7 +9,7 @@
 #include "lower/jax_to_onnx/narrow.h"
 #include "lower/jax_to_onnx/pairs.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 // A static iota or fill up to this many bytes becomes a constant; a larger one becomes an operator.
@@ -49,49 +49,29 @@ std::vector<Dim> with_axes(std::span<const Dim> dims, std::span<const int64_t> a
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Registry
-
-void LoweringRegistry::add(std::string_view primitive, LowerFn fn, std::string_view origin) {
-  entries_.insert_or_assign(std::string(primitive), Entry{std::move(fn), std::string(origin)});
-}
-
-const LowerFn* LoweringRegistry::find(std::string_view primitive) const {
-  if (auto at = entries_.find(primitive); at != entries_.end()) return &at->second.fn;
-  return base_ ? base_->find(primitive) : nullptr;
-}
-
-std::string_view LoweringRegistry::origin(std::string_view primitive) const {
-  if (auto at = entries_.find(primitive); at != entries_.end()) return at->second.origin;
-  return base_ ? base_->origin(primitive) : std::string_view();
-}
-
-std::vector<std::string> LoweringRegistry::primitives() const {
-  std::vector<std::string> names = base_ ? base_->primitives() : std::vector<std::string>();
-  for (const auto& [name, entry] : entries_) names.push_back(name);
-  std::ranges::sort(names);
-  names.erase(std::ranges::unique(names).begin(), names.end());
-  return names;
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
 // Operands, results, parameters
 
-Lowering::Lowering(LoweringContext& context, const Node& eqn, OnnxBuilder& builder, std::vector<Value*> operands)
-    : b(builder), eqn(eqn), context_(context), operands_(std::move(operands)) {}
+Lowering::Lowering(Context& context, const Node& eqn, OnnxBuilder& builder) : LoweringOf(context, eqn, builder) {
+  operands_.reserve(eqn.num_inputs());
+  for (const Use& u : eqn.operands()) operands_.push_back(u.value ? context.value(*u.value, builder) : nullptr);
+}
+
+Lowering::Lowering(Context& context, const Node& eqn, OnnxBuilder& builder, std::vector<Value*> operands)
+    : LoweringOf(context, eqn, builder), operands_(std::move(operands)) {}
 
 Value* Lowering::in(size_t i) const {
-  SX_CHECK(i < operands_.size(), fmt::format("'{}' has no operand {}", eqn.op().name, i));
+  SX_CHECK(i < operands_.size(), fmt::format("'{}' has no operand {}", node.op().name, i));
   return operands_[i];
 }
 
 const Type* Lowering::in_type(size_t i) const {
-  SX_CHECK(i < eqn.num_inputs() && eqn.input(i) != nullptr, fmt::format("'{}' has no operand {}", eqn.op().name, i));
-  return part(context_.import(eqn.input(i)->type()));
+  SX_CHECK(i < node.num_inputs() && node.input(i) != nullptr, fmt::format("'{}' has no operand {}", node.op().name, i));
+  return part(context_.import(node.input(i)->type()));
 }
 
 const Type* Lowering::out_type(size_t i) const {
-  SX_CHECK(i < eqn.num_results(), fmt::format("'{}' has no result {}", eqn.op().name, i));
-  return part(context_.import(eqn.result(i)->type()));
+  SX_CHECK(i < node.num_results(), fmt::format("'{}' has no result {}", node.op().name, i));
+  return part(context_.import(node.result(i)->type()));
 }
 
 const Type* Lowering::part(const Type* t) const {
@@ -101,7 +81,7 @@ const Type* Lowering::part(const Type* t) const {
 }
 
 Lowering Lowering::on_parts(std::vector<Value*> operands) const {
-  Lowering parts(context_, eqn, b, std::move(operands));
+  Lowering parts(context_, node, b, std::move(operands));
   parts.on_parts_ = true;
   return parts;
 }
@@ -109,15 +89,15 @@ Lowering Lowering::on_parts(std::vector<Value*> operands) const {
 const Type* Lowering::stored_in_type(size_t i) const { return context_.stored(in_type(i)); }
 const Type* Lowering::stored_out_type(size_t i) const { return context_.stored(out_type(i)); }
 
-bool Lowering::may_stay_narrow(size_t i) const { return context_.may_stay_narrow(*eqn.result(i)); }
+bool Lowering::may_stay_narrow(size_t i) const { return context_.may_stay_narrow(*node.result(i)); }
 
 const Attr* Lowering::find_param(std::string_view name) const {
-  const Attr* a = eqn.attr(name);
+  const Attr* a = node.attr(name);
   return a == nullptr || a->is_none() ? nullptr : a;
 }
 
 const Attr& Lowering::param(std::string_view name) const {
-  if (const Attr* a = eqn.attr(name)) return *a;
+  if (const Attr* a = node.attr(name)) return *a;
   unsupported(fmt::format("the equation has no parameter '{}'", name));
 }
 
@@ -125,7 +105,7 @@ namespace {
 
 [[noreturn]] void wrong_param(const Lowering& ctx, std::string_view name, std::string_view wanted, const Attr& found) {
   ctx.unsupported(
-      fmt::format("parameter '{}' is {} where {} is expected", name, to_string(found, ctx.context().jax().types()), wanted));
+      fmt::format("parameter '{}' is {} where {} is expected", name, to_string(found, ctx.context().source().types()), wanted));
 }
 
 }  // namespace
@@ -197,8 +177,6 @@ Dim Lowering::dim_param(std::string_view name) const {
   if (const auto* v = a.get<Dim>()) return context_.import(*v);
   wrong_param(*this, name, "a size", a);
 }
-
-void Lowering::unsupported(std::string why) const { throw Error(ErrorCode::kUnsupported, std::move(why)); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Sizes
@@ -367,35 +345,31 @@ Value* Lowering::full(DType dtype, std::span<const Dim> dims, double v) {
 // Bodies
 
 std::vector<Value*> Lowering::inline_body(const Graph& body, std::span<Value* const> args) {
-  SX_CHECK(body.inputs().size() == args.size(),
-           fmt::format("the jaxpr of '{}' takes {} operands, not {}", eqn.op().name, body.inputs().size(), args.size()));
   // The jaxpr computes in its own types, even if the equation is lowered in wider ones.
   const auto converted = [&](Value* v, DType own, DType to) { return context_.computed_as(own) == own ? v : cast(v, to); };
-  for (size_t i = 0; i < args.size(); ++i) {
+  std::vector<Value*> own_args(args.begin(), args.end());
+  for (size_t i = 0; i < std::min(args.size(), body.inputs().size()); ++i) {
     const DType own = body.input(i)->type()->dtype();
-    context_.bind(*body.input(i), converted(args[i], own, own));
+    own_args[i] = converted(args[i], own, own);
   }
-  context_.lower_body(body, eqn, b);
-  std::vector<Value*> results;
-  for (size_t i = 0; i < body.outputs().size(); ++i) {
+  std::vector<Value*> results = LoweringOf::inline_body(body, own_args, b);
+  for (size_t i = 0; i < results.size(); ++i) {
     const DType own = body.output(i)->type()->dtype();
-    results.push_back(converted(context_.value(*body.output(i), b), own, context_.computed_as(own)));
+    results[i] = converted(results[i], own, context_.computed_as(own));
   }
   return results;
 }
 
 Graph& Lowering::make_body(std::string_view name, const std::function<void(Lowering& inside)>& fill) {
-  Graph& g = b.model().new_graph(name);
-  OnnxBuilder inner(g, b.facts());
-  context_.mark(eqn, inner);
-  Lowering inside(context_, eqn, inner, operands_);
+  OnnxBuilder inner = new_body(name);
+  Lowering inside(context_, node, inner, operands_);
   inside.on_parts_ = on_parts_;
   {
-    LoweringContext::InBody here(context_, inner);
+    Context::InBody here(context_, inner);
     fill(inside);
   }
-  context_.mark(eqn, b);
-  return g;
+  mark(b);
+  return inner.graph();
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -4,7 +4,7 @@
 // Gaussian elimination. The pivot is the largest element of the column; a column of zeros stays as it is.
 #include "lower/jax_to_onnx/matrix.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 // Exchanges rows i and j of x; j is [..., 1, 1], one row per matrix of the batch.
@@ -62,4 +62,4 @@ std::vector<Value*> lower_lu_pivots_to_permutation(Lowering& ctx) {
   return {cast(squeeze(s[0].re, -1), ctx.out_dtype()).value()};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -2,7 +2,7 @@
 
 #include "lower/jax_to_onnx/special.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 Num below_diagonal(const Complex& x, int64_t k) {
@@ -161,4 +161,4 @@ Complex padded(const Complex& x, int64_t axis, Dim more) {
 
 Value* count(const Complex& x, Dim d) { return x.ctx().dim(d); }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

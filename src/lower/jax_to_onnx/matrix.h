@@ -8,7 +8,7 @@
 #include "lower/jax_to_onnx/complex.h"
 #include "lower/jax_to_onnx/params.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 // Row and column numbers, i64 [rows, 1] and [1, columns].
 Num row_numbers(const Complex& x);
@@ -80,4 +80,4 @@ inline Complex padded_square(const Complex& x, Dim more) { return padded(padded(
 // The trip count of a loop over all columns: i64[].
 Value* count(const Complex& x, Dim d);
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

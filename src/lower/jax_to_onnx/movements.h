@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 inline constexpr std::string_view kMovements[] = {"broadcast_in_dim",
                                                   "compress",
@@ -26,4 +26,4 @@ inline constexpr std::string_view kMovements[] = {"broadcast_in_dim",
                                                   "transpose",
                                                   "unstack"};
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -5,11 +5,11 @@
 // half minus each factor whose other factor is negative.
 #include "lower/jax_to_onnx/word.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_mulhi(Lowering& ctx) {
   const DType own = ctx.out_dtype();
-  const auto factors = operands(ctx);
+  const auto factors = ctx.operands();
   if (bit_width(own) < 64) {
     Value* product = ctx.b.Mul(ctx.cast(factors[0], DType::kI64), ctx.cast(factors[1], DType::kI64));
     return {ctx.cast((Word::of(ctx, product) >> bit_width(own)).value(), own)};
@@ -24,4 +24,4 @@ std::vector<Value*> lower_mulhi(Lowering& ctx) {
   return {ctx.cast(high.value(), own)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

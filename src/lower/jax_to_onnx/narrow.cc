@@ -17,7 +17,7 @@
 #include "lower/jax_to_onnx/kernels.h"
 #include "lower/jax_to_onnx/movements.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 constexpr std::string_view kKeeps[] = {"all_gather",
@@ -138,7 +138,7 @@ Value* within(Lowering& ctx, Value* x, std::string_view primitive, DType t) {
     const int value_bits = bit_width(t) - (is_signed(t) ? 1 : 0);
     end = is_max ? (is_signed(t) ? -(1 << value_bits) : 0) : (1 << value_bits) - 1;
   }
-  return via(ctx, is_max ? "Max" : "Min", {x, like(ctx, x, end)});
+  return ctx.via(is_max ? "Max" : "Min", {x, ctx.like(x, end)});
 }
 
 bool may_reduce_nothing(const Lowering& ctx, std::string_view primitive) {
@@ -159,11 +159,11 @@ Value* to_small_float(Lowering& ctx, Value* x, DType t, bool may_overflow) {
   OnnxBuilder& b = ctx.b;
   if (is_narrow(x->dtype()) || !is_float(x->dtype()) || (may_overflow && bit_width(x->dtype()) == 16))
     x = ctx.cast(x, DType::kF32);
-  if (may_overflow && t == DType::kF8E4M3FN) x = b.Clip(x, like(ctx, x, -470), like(ctx, x, 470));
-  if (may_overflow && t == DType::kF8E5M2) x = b.Where(b.Less(b.Abs(x), like(ctx, x, 61440)), x, b.Mul(x, like(ctx, x, 2)));
+  if (may_overflow && t == DType::kF8E4M3FN) x = b.Clip(x, ctx.like(x, -470), ctx.like(x, 470));
+  if (may_overflow && t == DType::kF8E5M2) x = b.Where(b.Less(b.Abs(x), ctx.like(x, 61440)), x, b.Mul(x, ctx.like(x, 2)));
   // f8e8m0 has no sign and no zero. The standard drops the sign and maps zero to the least number.
   if (may_overflow && t == DType::kF8E8M0)
-    x = b.Where(b.Greater(x, like(ctx, x, 0)), x, like(ctx, x, std::numeric_limits<double>::quiet_NaN()));
+    x = b.Where(b.Greater(x, ctx.like(x, 0)), x, ctx.like(x, std::numeric_limits<double>::quiet_NaN()));
   // An opset without the type lacks these attributes too: the error shall name the type.
   return b.Cast(x, {.round_mode = t == DType::kF8E8M0 && b.opset() >= 24 ? "nearest" : "up",
                     .saturate = t == DType::kF4E2M1 || b.opset() < 19,
@@ -186,10 +186,10 @@ std::vector<Value*> in_wider_types(Lowering& ctx, std::string_view primitive, co
     if (ctx.int_param("exponent_bits") >= own.exponent && ctx.int_param("mantissa_bits") >= own.mantissa) return {ctx.in(0)};
   }
   const bool is_extreme = may_reduce_nothing(ctx, primitive);
-  Lowering inside(ctx.context(), ctx.eqn, ctx.b, std::move(xs));
+  Lowering inside(ctx.context(), ctx.node, ctx.b, std::move(xs));
   std::vector<Value*> results;
   {
-    const LoweringContext::InTypes here(ctx.context(), wide);
+    const Context::InTypes here(ctx.context(), wide);
     results = lower(inside);
   }
   const bool may_overflow = !moves && !is_one_of(kStaysInside, primitive);
@@ -197,11 +197,11 @@ std::vector<Value*> in_wider_types(Lowering& ctx, std::string_view primitive, co
     const DType t = ctx.out_dtype(i);
     if (results[i] == nullptr || !is_narrow(t) || results[i]->dtype() == t) continue;
     if (is_extreme) results[i] = within(inside, results[i], primitive, t);
-    if (primitive == "clz") results[i] = via(inside, "Sub", {results[i], like(inside, results[i], 32 - bit_width(t))});
+    if (primitive == "clz") results[i] = inside.via("Sub", {results[i], inside.like(results[i], 32 - bit_width(t))});
     results[i] =
         is_float(t) && !results[i]->is_constant() ? to_small_float(ctx, results[i], t, may_overflow) : ctx.cast(results[i], t);
   }
   return results;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -4,7 +4,7 @@
 
 #include "sardonyx/lower.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 bool is_narrow(DType t);
 
@@ -20,4 +20,4 @@ bool keeps_narrow(std::string_view primitive);
 // of x.
 Value* to_small_float(Lowering& ctx, Value* x, DType t, bool may_overflow = true);
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -8,21 +8,21 @@
 
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 std::vector<Value*> unless_neutral(Lowering& ctx, std::string_view op, double neutral) {
-  auto xs = operands(ctx);
+  auto xs = ctx.operands();
   for (size_t i = 0; i < 2; ++i) {
-    auto value = known_value(ctx, i);
+    auto value = ctx.splat_value(i);
     if (!value || *value != neutral) continue;
     // The core accepts a narrow result only from `and` and `or` of a broadcast
-    // (LoweringContext::may_stay_narrow).
-    const bool is_logic = ctx.eqn.is("and") || ctx.eqn.is("or");
+    // (Context::may_stay_narrow).
+    const bool is_logic = ctx.node.is("and") || ctx.node.is("or");
     if (xs[1 - i]->type() == ctx.out_type() || (is_logic && ctx.may_stay_narrow())) return {xs[1 - i]};
     return {ctx.expand(xs[1 - i], ctx.out_dims())};
   }
-  return {via(ctx, op, xs)};
+  return {ctx.via(op, xs)};
 }
 
 bool is_bool(const Lowering& ctx) { return ctx.out_dtype() == DType::kBool; }
@@ -37,9 +37,9 @@ std::vector<Value*> lower_add(Lowering& ctx) { return unless_neutral(ctx, "Add",
 std::vector<Value*> lower_mul(Lowering& ctx) {
   if (is_bool(ctx)) return unless_neutral(ctx, "And", 1);
   if (ctx.in_dtype(0) == ctx.out_dtype()) return unless_neutral(ctx, "Mul", 1);
-  auto xs = operands(ctx);
+  auto xs = ctx.operands();
   for (Value*& x : xs) x = ctx.cast(x, ctx.out_dtype());
-  return {via(ctx, "Mul", xs)};
+  return {ctx.via("Mul", xs)};
 }
 
 std::vector<Value*> lower_max(Lowering& ctx) {
@@ -55,4 +55,4 @@ std::vector<Value*> lower_and(Lowering& ctx) {
 
 std::vector<Value*> lower_or(Lowering& ctx) { return unless_neutral(ctx, is_bool(ctx) ? "Or" : "BitwiseOr", 0); }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

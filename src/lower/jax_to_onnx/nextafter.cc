@@ -8,21 +8,21 @@
 #include "lower/jax_to_onnx/float_bits.h"
 #include "lower/jax_to_onnx/special.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_nextafter(Lowering& ctx) {
   OnnxBuilder& b = ctx.b;
-  auto xs = operands(ctx);
+  auto xs = ctx.operands();
   DType own = ctx.out_dtype();
   FloatFormat f = FloatFormat::of(own);
   Value *x = ctx.cast(xs[0], f.wide()), *y = ctx.cast(xs[1], f.wide());
-  Value* zero = like(ctx, x, 0);
+  Value* zero = ctx.like(x, 0);
   Word bits = magnitude_bits(ctx, f, x);
   // Grows unless y lies toward zero.
   Value* grows = b.Not(b.Xor(b.Less(x, y), b.Greater(x, zero)));
-  Value* moved = select(ctx, grows, b.Add(bits.value(), bits.constant(1)), b.Sub(bits.value(), bits.constant(1)));
+  Value* moved = ctx.select(grows, b.Add(bits.value(), bits.constant(1)), b.Sub(bits.value(), bits.constant(1)));
   Value* is_zero = b.Equal(x, zero);
-  Word next(ctx, select(ctx, is_zero, bits.constant(1), moved));
+  Word next(ctx, ctx.select(is_zero, bits.constant(1), moved));
   Value* size = magnitude_of_bits(ctx, f, next);
   Value* negative = b.Less(b.Where(is_zero, y, x), zero);
   Value* result = b.Where(b.Equal(x, y), y, b.Where(negative, b.Neg(size), size));
@@ -55,8 +55,8 @@ Value* round_bits(Lowering& ctx, Value* x, const FloatFormat& own, int64_t expon
     auto too_small = static_cast<uint64_t>(own.bias() - bias + 1) << own.mantissa;
     Value* overflows = b.GreaterOrEqual(bits.value(), bits.constant(too_large));
     Value* underflows = b.Less(bits.value(), bits.constant(too_small));
-    bits = Word(ctx, select(ctx, overflows, bits.constant(own.infinity()), bits.value()));
-    bits = Word(ctx, select(ctx, underflows, bits.constant(0), bits.value()));
+    bits = Word(ctx, ctx.select(overflows, bits.constant(own.infinity()), bits.value()));
+    bits = Word(ctx, ctx.select(underflows, bits.constant(0), bits.value()));
   }
   Value* size = magnitude_of_bits(ctx, own, bits);
   Value* rounded = b.Where(sign_bit(ctx, wide), b.Neg(size), size);
@@ -66,7 +66,7 @@ Value* round_bits(Lowering& ctx, Value* x, const FloatFormat& own, int64_t expon
 }  // namespace
 
 std::vector<Value*> lower_reduce_precision(Lowering& ctx) {
-  Value* x = operands(ctx)[0];
+  Value* x = ctx.operands()[0];
   int64_t exponent = ctx.int_param("exponent_bits"), mantissa = ctx.int_param("mantissa_bits");
   FloatFormat own = FloatFormat::of(ctx.out_dtype());
   if (exponent == own.exponent && mantissa == own.mantissa) return {x};
@@ -75,10 +75,10 @@ std::vector<Value*> lower_reduce_precision(Lowering& ctx) {
     if (exponent != f.exponent || mantissa != f.mantissa || bit_width(t) > bit_width(own.dtype)) continue;
     Value* rounded = ctx.cast(ctx.cast(ctx.cast(x, t), own.wide()), own.wide());
     if (exponent == own.exponent) return {ctx.cast(rounded, own.dtype)};
-    Value* is_small = ctx.b.Less(ctx.b.Abs(rounded), like(ctx, rounded, std::ldexp(1.0, 1 - f.bias())));
-    return {ctx.cast(ctx.b.Where(is_small, ctx.b.Mul(rounded, like(ctx, rounded, 0)), rounded), own.dtype)};
+    Value* is_small = ctx.b.Less(ctx.b.Abs(rounded), ctx.like(rounded, std::ldexp(1.0, 1 - f.bias())));
+    return {ctx.cast(ctx.b.Where(is_small, ctx.b.Mul(rounded, ctx.like(rounded, 0)), rounded), own.dtype)};
   }
   return {round_bits(ctx, x, own, exponent, mantissa)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -5,7 +5,7 @@
 // Expand refuses all else.
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_nonzero(Lowering& ctx) {
   Value* x = ctx.in(0);
@@ -16,4 +16,4 @@ std::vector<Value*> lower_nonzero(Lowering& ctx) {
   return {ctx.cast(found, ctx.out_dtype())};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -4,7 +4,7 @@
 
 #include "lower/jax_to_onnx/bitwise.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 Scope innermost(std::initializer_list<Num> xs) {
@@ -31,7 +31,7 @@ Num apply(std::string_view op, std::initializer_list<Num> xs, AttrInit attrs) {
 
 Num where(const Num& condition, const Num& x, const Num& y) {
   Scope scope = innermost({condition, x, y});
-  return {scope, select(*scope.ctx, condition.value(), x.value(), y.value())};
+  return {scope, scope.ctx->select(condition.value(), x.value(), y.value())};
 }
 
 Num cast(const Num& x, DType to) { return x.with(x.ctx().cast(x.value(), to)); }
@@ -115,4 +115,4 @@ std::vector<Num> loop(Scope scope, Value* trips, std::optional<Num> go_on, std::
   return s;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -14,7 +14,7 @@
 
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 // Where nodes go: a lowering, and its depth in loops that the formula has made.
 struct Scope {
@@ -35,7 +35,7 @@ class Num {
   size_t rank() const { return v_->type()->rank(); }
   Dim dim(int64_t axis) const;  // negative axes count from the end
 
-  Num of(double v) const { return {scope_, like(ctx(), v_, v)}; }  // a scalar of the same element type
+  Num of(double v) const { return {scope_, ctx().like(v_, v)}; }  // a scalar of the same element type
   Num with(Value* v) const { return {scope_, v}; }
 
  private:
@@ -120,4 +120,4 @@ inline std::vector<Num> repeat(Scope scope, Value* trips, std::vector<Num> s,
   });
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

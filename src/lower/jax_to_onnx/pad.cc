@@ -9,7 +9,7 @@
 
 #include "lower/jax_to_onnx/context.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 bool is_negative(Dim d) { return d.is_int() && d.value() < 0; }
@@ -119,4 +119,4 @@ std::string_view auto_pad_of(Dims& dims, std::span<const PaddedAxis> axes) {
   return {};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -3,7 +3,7 @@
 
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 // Elements added before, after and between the elements of one axis. Negative edges remove elements.
 struct Padding {
@@ -27,4 +27,4 @@ std::string_view auto_pad_of(Dims& dims, std::span<const PaddedAxis> axes);
 // Reads a parameter that is a tuple of (low, high) or (low, high, interior).
 std::vector<Padding> padding_param(Lowering& ctx, std::string_view name);
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -6,7 +6,7 @@
 
 #include "sardonyx/ir.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 // The element type of the pair: the reals of a complex number, the i64 halves of a key of four words.
 // kUndefined for values held as one number.
@@ -15,4 +15,4 @@ DType pair_part(DType t);
 std::optional<std::pair<Value*, Value*>> joined_parts(Value* x);
 inline bool is_pair(DType t) { return pair_part(t) != DType::kUndefined; }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 [[noreturn]] void unexpected(const Lowering& ctx, const Attr& a, std::string_view what, std::string_view wanted) {
@@ -48,4 +48,4 @@ std::vector<std::vector<int64_t>> rows_of(const Lowering& ctx, const Attr& a, st
   return out;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

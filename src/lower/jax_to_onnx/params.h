@@ -7,7 +7,7 @@
 
 #include "sardonyx/lower.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 // A tuple of integers inside another parameter; () is allowed.
 std::vector<int64_t> ints_of(const Lowering& ctx, const Attr& a, std::string_view what);
@@ -17,4 +17,4 @@ std::vector<int64_t> ints_field(const Lowering& ctx, const Attr& tuple, std::str
 // ((low, high), ...), the form of `padding` and `padding_config`.
 std::vector<std::vector<int64_t>> rows_of(const Lowering& ctx, const Attr& a, std::string_view what);
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -5,26 +5,26 @@
 #include "lower/jax_to_onnx/check_equation.h"
 #include "lower/jax_to_onnx/context.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_pass_through(Lowering& ctx) {
   std::vector<Value*> results;
-  for (size_t i = 0; i < ctx.eqn.num_results(); ++i) results.push_back(ctx.in(i));
+  for (size_t i = 0; i < ctx.node.num_results(); ++i) results.push_back(ctx.in(i));
   return results;
 }
 
 std::vector<Value*> lower_nothing(Lowering& ctx) {
-  if (ctx.eqn.num_results() > 0) contradicts(ctx.eqn, "it has results");
+  if (ctx.node.num_results() > 0) contradicts(ctx.node, "it has results");
   return {};
 }
 
 // Tokens order effects. The graph has no effects, so no operator uses a token.
 std::vector<Value*> lower_token(Lowering& ctx) {
-  return {&ctx.b.model().new_placeholder({}, ctx.context().import(ctx.eqn.result()->type()))};
+  return {&ctx.b.model().new_placeholder({}, ctx.context().import(ctx.node.result()->type()))};
 }
 
 std::vector<Value*> lower_empty(Lowering& ctx) {
   return {ctx.zeros(ctx.stored_out_type()->dtype(), ctx.stored_out_type()->dims())};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -5,7 +5,7 @@
 
 #include "sardonyx/lower.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_platform_index(Lowering& ctx) {
   const auto* branches = ctx.param("platforms").get<AttrList>();
@@ -25,4 +25,4 @@ std::vector<Value*> lower_platform_index(Lowering& ctx) {
   return {ctx.b.scalar_int(ctx.out_dtype(), static_cast<int64_t>(*otherwise))};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -4,14 +4,14 @@
 // exp2 x             =>   Pow(2, x)                exact at integers
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 // x^n by repeated squaring; wraps like integers.
 Value* repeated_product(Lowering& ctx, Value* x, int64_t n) {
   Value* power = nullptr;
-  for (Value* square = x;; square = via(ctx, "Mul", {square, square})) {
-    if ((n & 1) != 0) power = power == nullptr ? square : via(ctx, "Mul", {power, square});
+  for (Value* square = x;; square = ctx.via("Mul", {square, square})) {
+    if ((n & 1) != 0) power = power == nullptr ? square : ctx.via("Mul", {power, square});
     n >>= 1;
     if (n == 0) return power;
   }
@@ -20,7 +20,7 @@ Value* repeated_product(Lowering& ctx, Value* x, int64_t n) {
 }  // namespace
 
 std::vector<Value*> lower_pow(Lowering& ctx) {
-  auto xs = operands(ctx);
+  auto xs = ctx.operands();
   Value *x = xs[0], *y = xs[1];
   DType own = x->dtype();
   DType base = kernel_dtype(ctx, {"Pow"}, own);
@@ -31,7 +31,7 @@ std::vector<Value*> lower_pow(Lowering& ctx) {
 }
 
 std::vector<Value*> lower_integer_pow(Lowering& ctx) {
-  Value* x = operands(ctx)[0];
+  Value* x = ctx.operands()[0];
   int64_t y = ctx.int_param("y");
   if (y == 0) return {ctx.full(ctx.out_dtype(), ctx.out_dims(), 1)};
   if (y == 1) return {x};
@@ -39,18 +39,18 @@ std::vector<Value*> lower_integer_pow(Lowering& ctx) {
     if (y < 0) ctx.unsupported("negative powers of integers");
     return {repeated_product(ctx, x, y)};
   }
-  if (y == 2) return {via(ctx, "Mul", {x, x})};
-  if (y == -1) return {via(ctx, "Reciprocal", {x})};
-  return {via(ctx, {"Pow"}, x, [&](Value* v) { return ctx.b.Pow(v, like(ctx, v, static_cast<double>(y))); }, false)};
+  if (y == 2) return {ctx.via("Mul", {x, x})};
+  if (y == -1) return {ctx.via("Reciprocal", {x})};
+  return {ctx.via({"Pow"}, x, [&](Value* v) { return ctx.b.Pow(v, ctx.like(v, static_cast<double>(y))); }, false)};
 }
 
 std::vector<Value*> lower_square(Lowering& ctx) {
-  Value* x = operands(ctx)[0];
-  return {via(ctx, "Mul", {x, x})};
+  Value* x = ctx.operands()[0];
+  return {ctx.via("Mul", {x, x})};
 }
 
 std::vector<Value*> lower_exp2(Lowering& ctx) {
-  return {via(ctx, {"Pow"}, operands(ctx)[0], [&](Value* x) { return ctx.b.Pow(like(ctx, x, 2), x); }, false)};
+  return {ctx.via({"Pow"}, ctx.operands()[0], [&](Value* x) { return ctx.b.Pow(ctx.like(x, 2), x); }, false)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -6,7 +6,7 @@
 // With pivoting, each step takes the longest of the remaining columns.
 #include "lower/jax_to_onnx/matrix.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_geqrf(Lowering& ctx) {
   Factored f = qr_factorize(operand(ctx, 0));
@@ -82,4 +82,4 @@ std::vector<Value*> lower_qr(Lowering& ctx) {
   return results;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

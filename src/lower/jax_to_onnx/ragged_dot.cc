@@ -11,7 +11,7 @@
 #include "lower/jax_to_onnx/dot_general.h"
 #include "lower/jax_to_onnx/params.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 using Axes = std::vector<int64_t>;
@@ -49,13 +49,13 @@ Value* by_group(Lowering& ctx, Value* x, int64_t ragged, Value* sizes, const Axe
   along[static_cast<size_t>(ragged)] = x_dims[static_cast<size_t>(ragged)];
   Value* position = ctx.reshape(ctx.iota(DType::kI64, x_dims[static_cast<size_t>(ragged)]), along);
   Value* inside = b.And(b.LessOrEqual(placed(starts), position), b.Less(position, placed(ends)));
-  return select(ctx, inside, ctx.unsqueeze(x, Axes{0}), b.scalar(x->dtype(), 0));
+  return ctx.select(inside, ctx.unsqueeze(x, Axes{0}), b.scalar(x->dtype(), 0));
 }
 
 }  // namespace
 
 std::vector<Value*> lower_ragged_dot_general(Lowering& ctx) {
-  auto inputs = operands(ctx);
+  auto inputs = ctx.operands();
   if (inputs.size() != 3) ctx.unsupported("group offsets");
   Value *x = inputs[0], *y = inputs[1], *sizes = inputs[2];
   const Attr& numbers = ctx.param("ragged_dot_dimension_numbers");
@@ -115,4 +115,4 @@ std::vector<Value*> lower_scaled_matmul(Lowering& ctx) {
   return {ctx.cast(dot_general(ctx, axes, scaled(0), scaled(1), DType::kF32), ctx.out_dtype())};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

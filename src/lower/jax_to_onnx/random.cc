@@ -6,10 +6,10 @@
 #include "lower/jax_to_onnx/bitwise.h"
 #include "lower/jax_to_onnx/threefry.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
-using KeyWords = LoweringContext::KeyWords;
+using KeyWords = Context::KeyWords;
 
 // The importer records the setting that was active when each equation was traced.
 bool partitionable(const Lowering& ctx) { return ctx.bool_param("threefry_partitionable", true); }
@@ -146,4 +146,4 @@ std::vector<Value*> lower_iota_2x32_shape(Lowering& ctx) {
   return {ctx.zeros(DType::kU32, ctx.out_dims()), counters(ctx, ctx.out_dims())};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

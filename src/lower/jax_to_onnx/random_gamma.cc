@@ -11,7 +11,7 @@
 #include "lower/jax_to_onnx/special.h"
 #include "lower/jax_to_onnx/threefry.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 // v rounded to a mantissa of so many bits.
@@ -170,4 +170,4 @@ std::vector<Value*> lower_random_gamma(Lowering& ctx) {
   return {ctx.cast(ctx.reshape(result.value(), shape), own)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

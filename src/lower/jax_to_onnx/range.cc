@@ -4,7 +4,7 @@
 // number. A bound may be a float that holds an integer.
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_range(Lowering& ctx) {
   DType own = ctx.in_dtype(0);
@@ -13,4 +13,4 @@ std::vector<Value*> lower_range(Lowering& ctx) {
   return {ctx.cast(y, ctx.out_dtype())};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -13,7 +13,7 @@
 #include "lower/jax_to_onnx/reduction.h"
 #include "lower/jax_to_onnx/wide_integers.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 const Reduction* find_reduction(std::string_view primitive) {
   static constexpr Reduction kAll[] = {
@@ -27,7 +27,7 @@ const Reduction* find_reduction(std::string_view primitive) {
 }
 
 Value* combine(Lowering& ctx, const Reduction& r, Value* x, Value* y) {
-  return via(ctx, x->dtype() == DType::kBool ? r.bool_op : r.op, {x, y});
+  return ctx.via(x->dtype() == DType::kBool ? r.bool_op : r.op, {x, y});
 }
 
 namespace {
@@ -97,7 +97,7 @@ namespace {
 // Whether operand 0 has no other user, nor the values that it was computed from, back through equations that
 // add no node.
 bool is_only_user(const Lowering& ctx) {
-  for (const Value* v = ctx.eqn.input(0); v->has_one_use();) {
+  for (const Value* v = ctx.node.input(0); v->has_one_use();) {
     const Node* n = v->def();
     if (n == nullptr) return false;
     std::string_view op = n->op().name;
@@ -238,10 +238,10 @@ bool only_scales_exponentials(const Value& maximum, const Value& x) {
 std::vector<Value*> reduce_to_extreme(Lowering& ctx, std::string_view primitive) {
   Value* result = reduce_axes(ctx, primitive)[0];
   auto axes = ctx.ints_param("axes");
-  if (!is_float(ctx.out_dtype()) || axes.empty() || only_scales_exponentials(*ctx.eqn.result(), *ctx.eqn.input(0)))
+  if (!is_float(ctx.out_dtype()) || axes.empty() || only_scales_exponentials(*ctx.node.result(), *ctx.node.input(0)))
     return {result};
   Value* any_nan = reduce(ctx, "ReduceMax", ctx.b.IsNaN(ctx.in(0)), axes);
-  return {select(ctx, any_nan, ctx.b.scalar(ctx.out_dtype(), std::numeric_limits<double>::quiet_NaN()), result)};
+  return {ctx.select(any_nan, ctx.b.scalar(ctx.out_dtype(), std::numeric_limits<double>::quiet_NaN()), result)};
 }
 
 }  // namespace
@@ -319,15 +319,15 @@ std::vector<Value*> lower_reduce(Lowering& ctx) {
     }
     xs.push_back(ctx.reshape(ctx.transpose(inputs[i], order), rows));
   }
-  auto results = fold_rows(ctx, *ctx.eqn.bodies()[0].graph, xs, std::span(inputs).subspan(n));
+  auto results = fold_rows(ctx, *ctx.node.bodies()[0].graph, xs, std::span(inputs).subspan(n));
   for (size_t i = 0; i < n; ++i) results[i] = ctx.reshape_like(results[i], ctx.stored_out_type(i));
   return results;
 }
 
 const Reduction* find_reduction_of_body(const Lowering& ctx) {
   const Reduction* r = nullptr;
-  if (ctx.eqn.bodies().size() == 1) {
-    const Graph& body = *ctx.eqn.bodies()[0].graph;
+  if (ctx.node.bodies().size() == 1) {
+    const Graph& body = *ctx.node.bodies()[0].graph;
     const Node* only = body.first();
     bool is_simple = body.num_nodes() == 1 && body.inputs().size() == 2 && body.outputs().size() == 1 &&
                      only->num_inputs() == 2 && body.output(0) == only->result();
@@ -339,4 +339,4 @@ const Reduction* find_reduction_of_body(const Lowering& ctx) {
   return r;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -13,7 +13,7 @@
 #include "lower/jax_to_onnx/pad.h"
 #include "lower/jax_to_onnx/reduction.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 struct Window {
@@ -184,7 +184,7 @@ bool covers_axes(Lowering& ctx, std::vector<int64_t>& covered) {
 
 std::vector<Value*> reduce_window(Lowering& ctx, std::string_view primitive) {
   const Reduction& r = *find_reduction(primitive);
-  Value* x = operands(ctx)[0];
+  Value* x = ctx.operands()[0];
   if (std::vector<int64_t> axes; covers_axes(ctx, axes)) {
     if (is_float(x->dtype())) return {reduce(ctx, r.reduce_op, x, axes, /*keepdims=*/true)};
     return {ctx.unsqueeze(reduce_with(ctx, r, x, axes), axes)};
@@ -197,11 +197,11 @@ std::vector<Value*> reduce_window(Lowering& ctx, std::string_view primitive) {
   if (primitive == "max") return {pool.run("MaxPool", x, false)};
   // min is a negated max. Not for integers: the least one has no negative.
   if (primitive == "min" && !is_float(x->dtype())) return {by_axis(ctx, r, x, w, identity_element(ctx, r, x->dtype()))};
-  if (primitive == "min") return {via(ctx, "Neg", {pool.run("MaxPool", via(ctx, "Neg", {x}), false)})};
+  if (primitive == "min") return {ctx.via("Neg", {pool.run("MaxPool", ctx.via("Neg", {x}), false)})};
   int64_t count = 1;
   for (int64_t n : w.size) count *= n;
   Value* average = pool.run("AveragePool", x, true);
-  return {via(ctx, "Mul", {average, like(ctx, average, static_cast<double>(count))})};
+  return {ctx.via("Mul", {average, ctx.like(average, static_cast<double>(count))})};
 }
 
 }  // namespace
@@ -238,14 +238,14 @@ Value* windows_as_rows(Lowering& ctx, Value* x, const Window& w, Value* fill) {
 // Every window starts from the initial value. As in XLA on CPUs, positions outside of x do not count. Any
 // other body folds the windows element by element, with the initial value as padding.
 std::vector<Value*> lower_reduce_window(Lowering& ctx) {
-  auto inputs = operands(ctx);
+  auto inputs = ctx.operands();
   Window w = window_of(ctx);
   size_t n = inputs.size() / 2;
   if (const Reduction* r = n == 1 ? find_reduction_of_body(ctx) : nullptr)
     return {combine(ctx, *r, by_axis(ctx, *r, inputs[0], w, identity_element(ctx, *r, inputs[0]->dtype())), inputs[1])};
   std::vector<Value*> xs;
   for (size_t i = 0; i < n; ++i) xs.push_back(windows_as_rows(ctx, inputs[i], w, inputs[n + i]));
-  auto results = fold_rows(ctx, *ctx.eqn.bodies()[0].graph, xs, std::span(inputs).subspan(n));
+  auto results = fold_rows(ctx, *ctx.node.bodies()[0].graph, xs, std::span(inputs).subspan(n));
   for (size_t i = 0; i < n; ++i) results[i] = ctx.reshape_like(results[i], ctx.out_type(i));
   return results;
 }
@@ -261,15 +261,13 @@ std::vector<Value*> complex_reduce_window(Lowering& ctx) {
   for (size_t i = 0; i < n; ++i) {
     const Complex x = operand(ctx, i), init = operand(ctx, n + i);
     const auto rows = [&](const Num& part, Value* fill) { return Num(ctx, windows_as_rows(ctx, part.value(), w, fill)); };
-    const auto neutral = [&](bool is_real) {
-      return like(ctx, x.re.value(), is_real && r->identity == Identity::kOne ? 1 : 0);
-    };
+    const auto neutral = [&](bool is_real) { return ctx.like(x.re.value(), is_real && r->identity == Identity::kOne ? 1 : 0); };
     Complex windows = rows(x.re, has_neutral ? neutral(true) : init.re.value());
     if (is_complex(ctx.in_dtype(i))) windows.im = rows(x.imaginary(), has_neutral ? neutral(false) : init.imaginary().value());
     xs.push_back(join(windows));
     inits.push_back(ctx.in(n + i));
   }
-  auto results = fold_rows(ctx, *ctx.eqn.bodies()[0].graph, xs, inits);
+  auto results = fold_rows(ctx, *ctx.node.bodies()[0].graph, xs, inits);
   for (size_t i = 0; i < n; ++i) results[i] = ctx.reshape_like(results[i], ctx.stored_out_type(i));
   return results;
 }
@@ -311,20 +309,20 @@ bool selects_greatest(const Lowering& ctx) { return ctx.string_param("select_pri
 // select_and_gather_add[select_prim, ...] tangents x
 //   =>   the tangent at the (first) maximum or minimum of each window of x
 std::vector<Value*> lower_select_and_gather_add(Lowering& ctx) {
-  auto inputs = operands(ctx);
+  auto inputs = ctx.operands();
   Window w = window_of(ctx);
   bool is_max = selects_greatest(ctx);
   Value* edge = identity_element(ctx, *find_reduction(is_max ? "max" : "min"), inputs[1]->dtype());
-  Value* zero = like(ctx, inputs[0], 0);
+  Value* zero = ctx.like(inputs[0], 0);
   Value *x = pad(ctx, inputs[1], w.padding, edge), *tangents = pad(ctx, inputs[0], w.padding, zero);
   Value *best = edge, *chosen = zero;
   for (auto offset : offsets_in_window(w.size)) {
     for (size_t i = 0; i < w.rank(); ++i) offset[i] *= w.dilation[i];
     Value* here = element_of_windows(ctx, x, ctx.out_dims(), w.stride, offset);
     Value* tangent = element_of_windows(ctx, tangents, ctx.out_dims(), w.stride, offset);
-    Value* stays = via(ctx, is_max ? "GreaterOrEqual" : "LessOrEqual", {best, here});
-    best = select(ctx, stays, best, here);
-    chosen = select(ctx, stays, chosen, tangent);
+    Value* stays = ctx.via(is_max ? "GreaterOrEqual" : "LessOrEqual", {best, here});
+    best = ctx.select(stays, best, here);
+    chosen = ctx.select(stays, chosen, tangent);
   }
   return {chosen};
 }
@@ -336,7 +334,7 @@ std::vector<Value*> lower_select_and_gather_add(Lowering& ctx) {
 std::vector<Value*> lower_select_and_scatter_add(Lowering& ctx) {
   OnnxBuilder& b = ctx.b;
   Dims& dims = b.dims();
-  auto inputs = operands(ctx);
+  auto inputs = ctx.operands();
   Value* source = inputs[0];
   auto size = ctx.ints_param("window_dimensions"), stride = ctx.ints_param("window_strides");
   auto padding = padding_param(ctx, "padding");
@@ -353,14 +351,14 @@ std::vector<Value*> lower_select_and_scatter_add(Lowering& ctx) {
       chosen = number;
       continue;
     }
-    Value* stays = via(ctx, is_max ? "GreaterOrEqual" : "LessOrEqual", {best, here});
-    best = select(ctx, stays, best, here);
+    Value* stays = ctx.via(is_max ? "GreaterOrEqual" : "LessOrEqual", {best, here});
+    best = ctx.select(stays, best, here);
     chosen = b.Where(stays, chosen, number);
   }
   Value* zero = b.scalar(source->dtype(), 0);
   Value* sum = nullptr;
   for (size_t k = 0; k < offsets.size(); ++k) {
-    Value* received = select(ctx, b.Equal(chosen, b.i64(static_cast<int64_t>(k))), source, zero);
+    Value* received = ctx.select(b.Equal(chosen, b.i64(static_cast<int64_t>(k))), source, zero);
     // If a symbolic size may leave no window, inference knows less about the slices above than the equation
     // does.
     const Type* known = b.types().with_dtype(source->type(), received->dtype());
@@ -373,10 +371,10 @@ std::vector<Value*> lower_select_and_scatter_add(Lowering& ctx) {
       spread[i] = {Dim::of(offsets[k][i]), dims.sub(x->type()->dim(i), covered), stride[i] - 1};
     }
     Value* placed = pad(ctx, received, spread, zero);
-    sum = sum == nullptr ? placed : via(ctx, "Add", {sum, placed});
+    sum = sum == nullptr ? placed : ctx.via("Add", {sum, placed});
   }
   for (Padding& p : padding) p = {dims.sub(Dim::of(0), p.low), dims.sub(Dim::of(0), p.high)};
   return {pad(ctx, sum, padding, zero)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -5,7 +5,7 @@
 
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 enum class Identity { kZero, kOne, kLeast, kGreatest, kAllBits };
 
@@ -36,4 +36,4 @@ Value* identity_element(Lowering& ctx, const Reduction& r, DType t);
 Value* to_ordered_i64(Lowering& ctx, Value* x);
 Value* from_ordered_i64(Lowering& ctx, Value* x);
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -5,7 +5,7 @@
 // Leading axes of size 1 need no node if all users add them by broadcasting.
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 // The positions of axes of size 1 that turn `from` into `to`; nullopt if anything else changes, or nothing.
@@ -47,4 +47,4 @@ std::vector<Value*> lower_reshape(Lowering& ctx) {
 
 std::vector<Value*> lower_squeeze(Lowering& ctx) { return {ctx.squeeze(ctx.in(0), ctx.ints_param("dimensions"))}; }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

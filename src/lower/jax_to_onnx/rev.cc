@@ -3,7 +3,7 @@
 
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_rev(Lowering& ctx) {
   auto axes = ctx.ints_param("dimensions");
@@ -13,4 +13,4 @@ std::vector<Value*> lower_rev(Lowering& ctx) {
   return {b.Slice(ctx.in(0), b.i64s(backwards), b.i64s(ends), b.i64s(axes), b.i64s(backwards))};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

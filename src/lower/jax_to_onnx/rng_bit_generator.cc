@@ -16,7 +16,7 @@
 #include "lower/jax_to_onnx/threefry.h"
 #include "lower/jax_to_onnx/word.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 // The halves of u64 values, as u32.
@@ -105,7 +105,7 @@ Bits threefry_bits_of_any_axis(Lowering& ctx, const Halves& k, Value* counter, s
   Value* number = b.Add(b.Mul(b.Add(b.Mul(outer, pairs), b.Div(place, two)), behind), inner);
   Halves c = halves(ctx, b.Add(ctx.cast(number, DType::kU64), counter));
   auto [first, second] = threefry2x32(b, k.low, k.high, c.low, c.high);
-  Value* words = select(ctx, b.Equal(b.Mod(place, two), zero), first, second);
+  Value* words = ctx.select(b.Equal(b.Mod(place, two), zero), first, second);
   Value* counts = b.Mul(b.Div(ctx.dim(all), size), pairs);
   return {ctx.reshape(words, shape), b.Add(counter, ctx.cast(counts, DType::kU64))};
 }
@@ -174,4 +174,4 @@ std::vector<Value*> lower_rng_uniform(Lowering& ctx) {
   return {ctx.cast(b.Add(b.Mul(unit, b.Sub(high, low)), low), own)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -5,7 +5,7 @@
 // refuses; it gathers the slices of xs.
 #include "lower/jax_to_onnx/context.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 struct Shape {
@@ -90,20 +90,20 @@ std::vector<Value*> with_loop(Lowering& ctx, const Graph& jaxpr, const Shape& n,
 }  // namespace
 
 std::vector<Value*> lower_scan(Lowering& ctx) {
-  const Graph* jaxpr = ctx.eqn.body("jaxpr");
+  const Graph* jaxpr = ctx.node.body("jaxpr");
   if (jaxpr == nullptr) ctx.unsupported("the equation has no jaxpr");
   Shape n{};
   n.consts = static_cast<size_t>(ctx.int_param("num_consts"));
   n.carries = static_cast<size_t>(ctx.int_param("num_carry"));
   n.xs = ctx.num_inputs() - n.consts - n.carries;
-  n.ys = ctx.eqn.num_results() - n.carries;
+  n.ys = ctx.node.num_results() - n.carries;
   if (n.carries + n.ys == 0) return {};
   const Dim length = ctx.dim_param("length");
   const bool reverse = ctx.bool_param("reverse");
   if (length.is(0)) {
     std::vector<Value*> results;
     for (size_t i = 0; i < n.carries; ++i) results.push_back(ctx.in(n.consts + i));
-    for (size_t i = n.carries; i < ctx.eqn.num_results(); ++i) {
+    for (size_t i = n.carries; i < ctx.node.num_results(); ++i) {
       const Type* t = ctx.stored_out_type(i);
       results.push_back(ctx.zeros(t->dtype(), t->dims()));
     }
@@ -113,4 +113,4 @@ std::vector<Value*> lower_scan(Lowering& ctx) {
   return n.xs > 0 && !may_be_empty ? with_scan(ctx, *jaxpr, n, reverse) : with_loop(ctx, *jaxpr, n, length, reverse);
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -17,7 +17,7 @@
 #include "lower/jax_to_onnx/indexing.h"
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -38,7 +38,7 @@ Value* neutral(Lowering& ctx, std::string_view reduction, DType t) {
 // The function of a scatter that maps the old elements instead of replacing or combining them; null for other
 // scatters.
 const Graph* applied_function(Lowering& ctx) {
-  const Graph* f = ctx.eqn.body("update_jaxpr");
+  const Graph* f = ctx.node.body("update_jaxpr");
   if (f == nullptr || f->inputs().size() != 2 || f->outputs().size() != 1 || f->output(0) == f->input(1)) return nullptr;
   if (f->input(1)->has_uses()) ctx.unsupported("its update function is not one of add, mul, max, min");
   return f;
@@ -110,7 +110,7 @@ Value* combine(Lowering& ctx, std::string_view reduction, Value* x, Value* grid,
   const bool is_extreme = reduction == "max" || reduction == "min";
   if (!is_extreme || ctx.b.opset() >= 18) return ctx.b.ScatterND(x, grid, updates, {.reduction = reduction});
   return change_in_turn(ctx, x, grid, updates, [&](Lowering& inside, Value* found, Value* row) {
-    return via(inside, reduction == "max" ? "Max" : "Min", {found, row});
+    return inside.via(reduction == "max" ? "Max" : "Min", {found, row});
   });
 }
 
@@ -171,7 +171,7 @@ Value* scatter(Lowering& ctx, std::string_view reduction, bool negate) {
     if (lead_rank != 0 || f != nullptr) ctx.unsupported("several updates of the whole operand");
     const std::string_view op = reduction == "add" ? "Add" : reduction == "mul" ? "Mul" : reduction == "max" ? "Max" : "Min";
     if (in_pairs && reduction != "none") return combined_pairs(ctx, reduction, x, updates);
-    return ctx.cast(reduction == "none" ? updates : via(ctx, op, {x, updates}), own);
+    return ctx.cast(reduction == "none" ? updates : ctx.via(op, {x, updates}), own);
   }
 
   Value* vectors = ix.vectors(ctx, ctx.in(1));
@@ -188,7 +188,7 @@ Value* scatter(Lowering& ctx, std::string_view reduction, bool negate) {
     starts = ix.clamped(ctx, starts);
     Ints behind;
     for (auto i = lead_rank; i < static_cast<int64_t>(dims.size()); ++i) behind.push_back(i);
-    updates = select(ctx, ctx.unsqueeze(mask, behind), updates, neutral(ctx, reduction, wide));
+    updates = ctx.select(ctx.unsqueeze(mask, behind), updates, neutral(ctx, reduction, wide));
   } else if (mask != nullptr) {
     const Dim size = ix.operand_dims[static_cast<size_t>(ix.indexed[0])];
     std::vector<Dim> extra(x->type()->dims().begin(), x->type()->dims().end());
@@ -221,4 +221,4 @@ std::vector<Value*> complex_scatter(Lowering& ctx) {
   return applied_function(ctx) == nullptr ? part_by_part(ctx, lower_scatter) : lower_scatter(ctx);
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -8,7 +8,7 @@
 
 #include "lower/jax_to_onnx/special.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 constexpr int64_t kSweepsPerRow = 30;
@@ -170,4 +170,4 @@ std::vector<Value*> lower_schur(Lowering& ctx) {
   return results;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

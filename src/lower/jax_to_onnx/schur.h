@@ -3,7 +3,7 @@
 
 #include "lower/jax_to_onnx/matrix.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 // x = Q H Q^H in the form of LAPACK's gehrd: H on and above the first subdiagonal, the reflection vectors
 // below; tau is [..., n - 1].
@@ -17,4 +17,4 @@ struct Schur {
 // For complex matrices.
 Schur schur(const Complex& x);
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

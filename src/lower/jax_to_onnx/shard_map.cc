@@ -6,11 +6,11 @@
 #include "lower/jax_to_onnx/context.h"
 #include "lower/jax_to_onnx/reduction.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_shard_map(Lowering& ctx) {
-  if (ctx.eqn.bodies().empty()) ctx.unsupported("the equation has no jaxpr");
-  const Graph& body = *ctx.eqn.bodies()[0].graph;
+  if (ctx.node.bodies().empty()) ctx.unsupported("the equation has no jaxpr");
+  const Graph& body = *ctx.node.bodies()[0].graph;
   // With one device the body gets whole arrays.
   for (size_t i = 0; i < body.inputs().size(); ++i) {
     const Type *inside = ctx.context().import(body.input(i)->type()), *outside = ctx.in_type(i);
@@ -23,7 +23,7 @@ std::vector<Value*> lower_shard_map(Lowering& ctx) {
 
 std::vector<Value*> lower_of_one_device(Lowering& ctx) {
   std::vector<Value*> results;
-  for (size_t i = 0; i < ctx.eqn.num_results(); ++i) {
+  for (size_t i = 0; i < ctx.node.num_results(); ++i) {
     if (!(ctx.b.dims().product(ctx.in_dims(i)) == ctx.b.dims().product(ctx.out_dims(i))))
       ctx.unsupported("the mesh has more than one device");
     results.push_back(ctx.reshape_like(ctx.in(i), ctx.stored_out_type(i)));
@@ -38,7 +38,7 @@ std::vector<Value*> over_devices_and_axes(Lowering& ctx, std::string_view primit
   const auto* axes = ctx.param("axes").get<Attr::Ints>();
   if (axes == nullptr || axes->empty()) return lower_of_one_device(ctx);
   std::vector<Value*> results;
-  for (size_t i = 0; i < ctx.eqn.num_results(); ++i)
+  for (size_t i = 0; i < ctx.node.num_results(); ++i)
     results.push_back(reduce_with(ctx, *find_reduction(primitive), ctx.in(i), *axes));
   return results;
 }
@@ -56,7 +56,7 @@ std::vector<Value*> lower_ppermute(Lowering& ctx) {
   const bool receives = (pairs != nullptr && !pairs->empty()) || (flat != nullptr && !flat->empty());
   if (receives) return lower_of_one_device(ctx);
   std::vector<Value*> results;
-  for (size_t i = 0; i < ctx.eqn.num_results(); ++i) {
+  for (size_t i = 0; i < ctx.node.num_results(); ++i) {
     const Type* type = ctx.stored_out_type(i);
     results.push_back(ctx.zeros(type->dtype(), std::vector<Dim>(type->dims().begin(), type->dims().end())));
   }
@@ -65,4 +65,4 @@ std::vector<Value*> lower_ppermute(Lowering& ctx) {
 
 std::vector<Value*> lower_axis_index(Lowering& ctx) { return {ctx.zeros(ctx.out_dtype(), ctx.out_dims())}; }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -7,7 +7,7 @@
 
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_slice(Lowering& ctx) {
   auto starts = ctx.dims_param("start_indices"), limits = ctx.dims_param("limit_indices");
@@ -34,4 +34,4 @@ std::vector<Value*> lower_slice(Lowering& ctx) {
   return {b.Slice(ctx.in(0), ctx.shape(first), ctx.shape(last), b.i64s(axes), has_steps ? b.i64s(steps) : nullptr)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -8,7 +8,7 @@
 #include "lower/jax_to_onnx/complex.h"
 #include "lower/jax_to_onnx/reduction.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 struct Order {
@@ -36,7 +36,7 @@ class Sorter {
     }
     OnnxBuilder& b = ctx_.b;
     Value* nan = b.IsNaN(x);
-    Value* by_value = bottom(b.Where(nan, like(ctx_, x, std::numeric_limits<double>::infinity()), x)).result(1);
+    Value* by_value = bottom(b.Where(nan, ctx_.like(x, std::numeric_limits<double>::infinity()), x)).result(1);
     Value* by_kind = bottom(ctx_.cast(take(nan, by_value), DType::kI32)).result(1);
     return {nullptr, take(by_value, by_kind)};
   }
@@ -82,4 +82,4 @@ std::vector<Value*> lower_sort(Lowering& ctx) {
   return results;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -4,11 +4,11 @@
 
 #include "lower/jax_to_onnx/float_bits.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Num> wide_operands(Lowering& ctx) {
   std::vector<Num> xs;
-  for (Value* x : operands(ctx))
+  for (Value* x : ctx.operands())
     xs.emplace_back(ctx, ctx.expand(ctx.cast(x, FloatFormat::of(x->dtype()).wide()), ctx.out_dims()));
   return xs;
 }
@@ -23,15 +23,15 @@ double largest(const Num& x) {
 
 Value* polynomial(Lowering& ctx, Value* x, std::initializer_list<double> c) {
   auto next = std::rbegin(c);
-  Value* sum = like(ctx, x, *next);
-  for (++next; next != std::rend(c); ++next) sum = ctx.b.Add(ctx.b.Mul(sum, x), like(ctx, x, *next));
+  Value* sum = ctx.like(x, *next);
+  for (++next; next != std::rend(c); ++next) sum = ctx.b.Add(ctx.b.Mul(sum, x), ctx.like(x, *next));
   return sum;
 }
 
 // 1/x distinguishes -0 from 0; x handles the rest (1/x alone would lose -inf, whose reciprocal is -0).
 Value* sign_bit(Lowering& ctx, Value* x) {
-  Value* zero = like(ctx, x, 0);
+  Value* zero = ctx.like(x, 0);
   return ctx.b.Or(ctx.b.Less(x, zero), ctx.b.Less(ctx.b.Reciprocal(x), zero));
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -6,7 +6,7 @@
 
 #include "lower/jax_to_onnx/num.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 Value* log1p(Lowering& ctx, Value* x);
 // exp(x) - 1 without cancellation.
@@ -38,4 +38,4 @@ std::vector<Num> wide_operands(Lowering& ctx);
 double epsilon(const Num& x);
 double largest(const Num& x);
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -2,7 +2,7 @@
 // unstack[axis] x        =>   Gather<axis>(x, i) for each i
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_split(Lowering& ctx) {
   auto sizes = ctx.dims_param("sizes");
@@ -16,9 +16,9 @@ std::vector<Value*> lower_split(Lowering& ctx) {
 std::vector<Value*> lower_unstack(Lowering& ctx) {
   int64_t axis = ctx.int_param("axis");
   std::vector<Value*> results;
-  for (size_t i = 0; i < ctx.eqn.num_results(); ++i)
+  for (size_t i = 0; i < ctx.node.num_results(); ++i)
     results.push_back(ctx.b.Gather(ctx.in(0), ctx.b.i64(static_cast<int64_t>(i)), {.axis = axis}));
   return results;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -8,7 +8,7 @@
 #include "lower/jax_to_onnx/matrix.h"
 #include "lower/jax_to_onnx/special.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 constexpr int64_t kSweeps = 20;
@@ -105,4 +105,4 @@ std::vector<Value*> lower_svd(Lowering& ctx) {
   return {chosen(abs(main), -1).value(), result(ctx, chosen(left, -1), 1), result(ctx, chosen(right, -2), 2)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

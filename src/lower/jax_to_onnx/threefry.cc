@@ -4,7 +4,7 @@
 
 #include "lower/jax_to_onnx/bitwise.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 Value* cast(OnnxBuilder& b, Value* x, DType to) { return b.Cast(x, {.to = to}); }
@@ -15,21 +15,21 @@ Value* shift(OnnxBuilder& b, Value* x, int64_t by, std::string_view direction) {
 
 }  // namespace
 
-Value* pack_key(OnnxBuilder& b, LoweringContext& context, LoweringContext::KeyWords words) {
+Value* pack_key(OnnxBuilder& b, Context& context, Context::KeyWords words) {
   Value* high = shift(b, cast(b, words.high, DType::kU64), 32, "LEFT");
   Value* key = cast(b, join_bits(b, high, cast(b, words.low, DType::kU64)), DType::kI64);
   context.set_key_words(*key, words);
   return key;
 }
 
-LoweringContext::KeyWords split_key(OnnxBuilder& b, LoweringContext& context, Value* key) {
+Context::KeyWords split_key(OnnxBuilder& b, Context& context, Value* key) {
   if (auto words = context.key_words(*key); words.high != nullptr) return words;
   Value* bits = cast(b, key, DType::kU64);
   Value* low = bitwise(b, "BitwiseAnd", bits, b.scalar_int(DType::kU64, 0xffffffff));
   return {cast(b, shift(b, bits, 32, "RIGHT"), DType::kU32), cast(b, low, DType::kU32)};
 }
 
-Value* wrap_key(OnnxBuilder& b, LoweringContext& context, Value* words, DType dtype) {
+Value* wrap_key(OnnxBuilder& b, Context& context, Value* words, DType dtype) {
   auto word = [&](int64_t i) { return b.Gather(words, b.i64(i), {.axis = -1}); };
   Value* first = pack_key(b, context, {word(0), word(1)});
   if (dtype == DType::kKey) return first;
@@ -38,7 +38,7 @@ Value* wrap_key(OnnxBuilder& b, LoweringContext& context, Value* words, DType dt
   return b.Concat({last(first), last(pack_key(b, context, {word(2), word(3)}))}, {.axis = axis});
 }
 
-Value* unwrap_key(OnnxBuilder& b, LoweringContext& context, Value* key, DType dtype) {
+Value* unwrap_key(OnnxBuilder& b, Context& context, Value* key, DType dtype) {
   std::vector<Value*> columns;
   auto add = [&](Value* half) {
     const auto words = split_key(b, context, half);
@@ -75,4 +75,4 @@ std::pair<Value*, Value*> threefry2x32(OnnxBuilder& b, Value* k0, Value* k1, Val
   return {x0, x1};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

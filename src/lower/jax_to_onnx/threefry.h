@@ -6,16 +6,16 @@
 #include "lower/jax_to_onnx/context.h"
 #include "lower/jax_to_onnx/pairs.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
-// Makes a key of the graph (see LoweringContext::stored) from words in u32[..., 2] (kKey) or u32[..., 4]
+// Makes a key of the graph (see Context::stored) from words in u32[..., 2] (kKey) or u32[..., 4]
 // (kKey4), and the reverse.
-Value* wrap_key(OnnxBuilder& b, LoweringContext& context, Value* words, DType dtype);
-Value* unwrap_key(OnnxBuilder& b, LoweringContext& context, Value* key, DType dtype);
+Value* wrap_key(OnnxBuilder& b, Context& context, Value* words, DType dtype);
+Value* unwrap_key(OnnxBuilder& b, Context& context, Value* key, DType dtype);
 
 // Makes a key from its two words, u32 of the key's shape, and the reverse.
-Value* pack_key(OnnxBuilder& b, LoweringContext& context, LoweringContext::KeyWords words);
-LoweringContext::KeyWords split_key(OnnxBuilder& b, LoweringContext& context, Value* key);
+Value* pack_key(OnnxBuilder& b, Context& context, Context::KeyWords words);
+Context::KeyWords split_key(OnnxBuilder& b, Context& context, Value* key);
 
 // Hashes the counters (x0, x1) under the key (k0, k1); u32 operands that broadcast. A null x0 means 0. Salmon
 // et al., "Parallel random numbers: as easy as 1, 2, 3", SC11; 20 rounds, as in JAX.
@@ -23,7 +23,6 @@ std::pair<Value*, Value*> threefry2x32(OnnxBuilder& b, Value* k0, Value* k1, Val
 
 // jax.random.split: keys of the shape of `key` with `shape` appended. `partitionable` is JAX's setting
 // jax_threefry_partitionable.
-LoweringContext::KeyWords split_into(Lowering& ctx, LoweringContext::KeyWords key, std::span<const Dim> shape,
-                                     bool partitionable);
+Context::KeyWords split_into(Lowering& ctx, Context::KeyWords key, std::span<const Dim> shape, bool partitionable);
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

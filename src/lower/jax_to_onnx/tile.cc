@@ -3,7 +3,7 @@
 
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_tile(Lowering& ctx) {
   auto reps = ctx.dims_param("reps");
@@ -14,4 +14,4 @@ std::vector<Value*> lower_tile(Lowering& ctx) {
   return {ctx.cast(ctx.b.Tile(x, ctx.shape(reps)), own)};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

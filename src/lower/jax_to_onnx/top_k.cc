@@ -5,12 +5,12 @@
 // place of NaN is left to the runtime.
 #include "lower/jax_to_onnx/reduction.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 namespace {
 
 std::vector<Value*> first_of_order(Lowering& ctx, Dim k, int64_t axis, bool largest) {
-  Value* x = operands(ctx)[0];
+  Value* x = ctx.operands()[0];
   DType own = x->dtype();
   bool is_u64 = own == DType::kU64;
   DType wide = is_u64 ? DType::kI64 : kernel_dtype(ctx, {"TopK"}, own);
@@ -34,4 +34,4 @@ std::vector<Value*> lower_approx_top_k(Lowering& ctx) {
   return first_of_order(ctx, ctx.out_dims()[static_cast<size_t>(axis)], axis, ctx.bool_param("is_max_k"));
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -14,7 +14,7 @@
 #include "lower/jax_to_onnx/matrix.h"
 #include "lower/jax_to_onnx/special.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 // x with m x = b. Only the triangle of m counts.
@@ -125,11 +125,11 @@ std::vector<Value*> lower_tridiagonal_solve(Lowering& ctx) {
 }
 
 std::vector<Value*> lower_symmetric_product(Lowering& ctx) {
-  Num a(ctx, operands(ctx)[0]), c(ctx, ctx.in(1));
+  Num a(ctx, ctx.operands()[0]), c(ctx, ctx.in(1));
   double alpha = ctx.float_param("alpha"), beta = ctx.float_param("beta");
   Num product = matmul(a, swap_last_axes(a));
   if (alpha != 1) product = product * alpha;
   return {(beta == 0 ? product : product + c * beta).value()};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -4,7 +4,7 @@
 // their number.
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_unique(Lowering& ctx) {
   const DType own = ctx.in_dtype(0);
@@ -19,4 +19,4 @@ std::vector<Value*> lower_unique(Lowering& ctx) {
   return results;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

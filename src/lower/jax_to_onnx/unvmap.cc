@@ -3,7 +3,7 @@
 // select_if_vmap x when y                    =>   x: the equation remains only if nothing was mapped
 #include "lower/jax_to_onnx/reduction.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 std::vector<Value*> over_all_axes(Lowering& ctx, std::string_view primitive) {
@@ -19,4 +19,4 @@ std::vector<Value*> lower_unvmap_any(Lowering& ctx) { return over_all_axes(ctx, 
 std::vector<Value*> lower_unvmap_max(Lowering& ctx) { return over_all_axes(ctx, "max"); }
 std::vector<Value*> lower_select_if_vmap(Lowering& ctx) { return {ctx.in(1)}; }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -8,13 +8,13 @@
 // condition is true change: a Where in the body selects their values, by the condition on the incoming carry.
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 std::vector<Value*> lower_while(Lowering& ctx) {
   const auto cond_consts = static_cast<size_t>(ctx.int_param("cond_nconsts"));
   const auto body_consts = static_cast<size_t>(ctx.int_param("body_nconsts"));
-  const Graph* cond = ctx.eqn.body("cond_jaxpr");
-  const Graph* body = ctx.eqn.body("body_jaxpr");
+  const Graph* cond = ctx.node.body("cond_jaxpr");
+  const Graph* body = ctx.node.body("body_jaxpr");
   if (cond == nullptr || body == nullptr) ctx.unsupported("the equation has no condition or no body");
   const size_t first_carry = cond_consts + body_consts;
   const size_t carries = ctx.num_inputs() - first_carry;
@@ -36,7 +36,7 @@ std::vector<Value*> lower_while(Lowering& ctx) {
   auto keep_finished = [&](Lowering& where, Value* going, Value* next, Value* carry) {
     std::vector<int64_t> behind;
     for (size_t i = rows_rank; i < carry->type()->rank(); ++i) behind.push_back(static_cast<int64_t>(i));
-    return select(where, where.unsqueeze(going, behind), next, carry);
+    return where.select(where.unsqueeze(going, behind), next, carry);
   };
   std::vector<Value*> init;
   for (size_t i = 0; i < carries; ++i) init.push_back(ctx.in(first_carry + i));
@@ -67,4 +67,4 @@ std::vector<Value*> lower_while(Lowering& ctx) {
   return results;
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

@@ -9,7 +9,7 @@
 #include "lower/jax_to_onnx/kernels.h"
 #include "lower/jax_to_onnx/reduction.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 constexpr double kLowWord = 0x1p31;       // kernels that look at low words compare smaller numbers correctly
@@ -172,4 +172,4 @@ Value* exact_reduce(Lowering& ctx, std::string_view op, Value* x, std::span<cons
   return exact_extreme(ctx, *r, x, reduced, keepdims);
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

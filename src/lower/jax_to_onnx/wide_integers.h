@@ -11,7 +11,7 @@
 
 #include "sardonyx/lower.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 // Whether the operator is wrong on some integers of type t: in the target, or in any release if there is no
 // target.
@@ -34,4 +34,4 @@ Value* clamped_index(Lowering& ctx, Value* index, Value* first, Value* last);
 // operator is right in the type of kernel_dtype().
 Value* exact_reduce(Lowering& ctx, std::string_view op, Value* x, std::span<const int64_t> axes, bool keepdims);
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

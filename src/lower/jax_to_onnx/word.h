@@ -4,7 +4,7 @@
 #include "lower/jax_to_onnx/bitwise.h"
 #include "lower/jax_to_onnx/kernels.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 
 // The unsigned integer type with as many bits as t: u8, u16, u32 or u64.
 DType unsigned_of(DType t);
@@ -37,4 +37,4 @@ class Word {
   Value* bits_;
 };
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

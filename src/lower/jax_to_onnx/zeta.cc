@@ -8,7 +8,7 @@
 
 #include "lower/jax_to_onnx/special.h"
 
-namespace sardonyx {
+namespace sardonyx::jax_to_onnx {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -75,4 +75,4 @@ std::vector<Value*> lower_polygamma(Lowering& ctx) {
   return {cast(result, ctx.out_dtype()).value()};
 }
 
-}  // namespace sardonyx
+}  // namespace sardonyx::jax_to_onnx

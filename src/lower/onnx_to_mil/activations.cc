@@ -5,7 +5,7 @@
 
 #include "lower/onnx_to_mil/layers.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 
 std::vector<Value*> lower_Celu(Lowering& ctx) {
   Value* x = ctx.in(0);
@@ -18,23 +18,23 @@ std::vector<Value*> lower_Celu(Lowering& ctx) {
 std::vector<Value*> lower_Clip(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value* x = ctx.in(0);
-  const auto low = ctx.number(1), high = ctx.number(2);
+  const auto low = ctx.splat_value(1), high = ctx.splat_value(2);
   const bool is_known = (low || !ctx.has(1)) && (high || !ctx.has(2));
-  // Core ML's clip wants bounds that differ.
+  // Core ML's clip requires bounds that differ.
   if (low && high && *low < *high && x->dtype() != DType::kI32)
     return {b.clip(x, {.alpha = ctx.like(x, *low), .beta = ctx.like(x, *high)})};
   if (is_known && low == 0.0 && !high && x->dtype() != DType::kI32) return {b.relu(x)};
-  const bool turned = ctx.are_from_u32();
-  const auto turn = [&](Value* v) { return turned ? ctx.turned(v) : v; };
-  x = turn(x);
-  if (ctx.has(1)) x = b.maximum(x, turn(ctx.in(1)));
-  if (ctx.has(2)) x = b.minimum(x, turn(ctx.in(2)));
-  return {turn(x)};
+  const bool is_u32 = ctx.are_from_u32();
+  const auto flip = [&](Value* v) { return is_u32 ? ctx.flip_sign_bit(v) : v; };
+  x = flip(x);
+  if (ctx.has(1)) x = b.maximum(x, flip(ctx.in(1)));
+  if (ctx.has(2)) x = b.minimum(x, flip(ctx.in(2)));
+  return {flip(x)};
 }
 
-// Without training it keeps everything, as its mask says.
+// In inference, Dropout keeps all elements; the mask, result 1, is all true.
 std::vector<Value*> lower_Dropout(Lowering& ctx) {
-  const auto training = ctx.number(2), ratio = ctx.number(1);
+  const auto training = ctx.splat_value(2), ratio = ctx.splat_value(1);
   if (ctx.has(2) && training != 0.0 && !(ctx.has(1) && ratio == 0.0)) ctx.unsupported("dropout that trains");
   std::vector<Value*> results{ctx.in(0)};
   if (ctx.is_used(1)) results.push_back(ctx.expand(ctx.b.scalar_int(DType::kBool, 1), ctx.in_dims(0)));
@@ -70,7 +70,7 @@ std::vector<Value*> lower_LeakyRelu(Lowering& ctx) {
 
 namespace {
 
-// Before opset 13, Softmax normalizes over all axes from `axis` on together.
+// Before opset 13, Softmax treats all axes from `axis` on as one.
 size_t softmax_axis(Lowering& ctx) {
   const size_t rank = ctx.rank(0);
   const bool old = ctx.node.op().since_version < 13;
@@ -96,11 +96,11 @@ std::vector<Value*> lower_Mish(Lowering& ctx) {
   return {ctx.b.mul(x, ctx.b.tanh(ctx.b.softplus(x)))};
 }
 
-// Core ML's prelu has one slope for each channel, the second axis.
+// Core ML's prelu has one slope per channel (axis 1).
 std::vector<Value*> lower_PRelu(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value* x = ctx.in(0);
-  if (const auto slope = ctx.number(1)) return {b.leaky_relu(x, {.alpha = ctx.like(x, *slope)})};
+  if (const auto slope = ctx.splat_value(1)) return {b.leaky_relu(x, {.alpha = ctx.like(x, *slope)})};
   const Type *t = x->type(), *slopes = ctx.in_type(1);
   const size_t n = slopes->rank();
   bool per_channel = ctx.in(1)->is_constant() && t->rank() >= 3 && n + 1 >= t->rank();
@@ -137,4 +137,4 @@ std::vector<Value*> lower_ThresholdedRelu(Lowering& ctx) {
   return {ctx.select(ctx.b.greater(x, ctx.like(x, ctx.float_attr("alpha", 1))), x, ctx.like(x, 0))};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

@@ -2,8 +2,9 @@
 //
 //   softmax(q k' * scale, capped and masked) v
 //
-// From iOS 18 on, plain attention is scaled_dot_product_attention, whose scale is 1 / sqrt(size of a head): another scale goes into
-// the queries. ONNX gives zeros for queries that see no key, where softmax would give NaN.
+// From iOS 18 on, attention without a cap becomes scaled_dot_product_attention. Its scale is always
+// 1 / sqrt(size of a head), so the queries are multiplied if the node has another scale. For a query that may
+// attend to no key, ONNX returns zeros, where softmax would return NaN.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 #include "lower/onnx_to_mil/counted_loop.h"
 #include "lower/onnx_to_mil/layers.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
@@ -50,7 +51,7 @@ Value* attend(Lowering& ctx, Value* q, Value* k, Value* v, double scale, Value* 
   const Dim size = q->type()->dim(q->type()->rank() - 1);
   if (ctx.version() >= kIos18 && size.is_int()) {
     const double own = 1 / std::sqrt(static_cast<double>(size.value()));
-    // Attributes hold single precision, and a scale may be a product of roots.
+    // Attributes are f32, and a scale may have been computed as a product of square roots.
     if (std::abs(scale / own - 1) > 1e-6) q = b.mul(q, scale / own);
     if (mask == nullptr) return b.scaled_dot_product_attention(q, k, v);
     if (mask->type()->rank() == 1) mask = b.expand_dims(mask, {.axes = {0}});
@@ -105,13 +106,13 @@ class Attention {
  private:
   static Dim dim(const Value* v, size_t axis) { return v->type()->dim(axis); }
 
-  // Each head `times` times, for the queries that share it.
+  // Repeats each head `times` times: several heads of queries share one head of keys.
   Value* repeated(Value* x, int64_t times) {
     Value* wide = b_.tile(b_.expand_dims(x, {.axes = {2}}), {1, 1, times, 1, 1});
     return ctx_.reshape(wide, std::vector<Dim>{dim(x, 0), Dim::of(dim(x, 1).value() * times), dim(x, 2), dim(x, 3)});
   }
 
-  // Lengthens a mask that ends before the last key; these keys are hidden.
+  // The mask; if it ends before the last key, padded so that it masks the other keys.
   Value* mask() {
     Value* m = ctx_.in(3);
     const Dim found = dim(m, m->type()->rank() - 1), wanted = dim(k_, 2);
@@ -132,7 +133,8 @@ class Attention {
 
   void see(Value* which) { seen_ = seen_ == nullptr ? which : b_.logical_and(seen_, which); }
 
-  // Combines masks, causality, windows and the lengths of padded keys: in `seen_`, `bias_` and `may_be_blind_`.
+  // Combines masks, causality, windows and the lengths of padded keys: in `seen_`, `bias_` and
+  // `may_be_blind_`.
   void hide() {
     if (ctx_.has(3)) {
       Value* m = mask();
@@ -147,22 +149,22 @@ class Attention {
     Value* keys = counted(ctx_, k_, 2);
     if (padded) see(b_.less(keys, lengths));
     if (causal || left >= 0 || right >= 0) {
-      Value* place = b_.expand_dims(counted(ctx_, q_, 2), {.axes = {1}});
+      Value* position = b_.expand_dims(counted(ctx_, q_, 2), {.axes = {1}});
       if (padded) {
         Value* first = b_.sub(lengths, b_.squeeze(ctx_.size_of(q_, 2), {.axes = {0}}));
-        place = b_.add(place, first);
+        position = b_.add(position, first);
       } else if (ctx_.has(4)) {
-        place = b_.add(place, b_.squeeze(ctx_.size_of(ctx_.in(4), 2), {.axes = {0}}));
+        position = b_.add(position, b_.squeeze(ctx_.size_of(ctx_.in(4), 2), {.axes = {0}}));
       }
-      if (causal) see(b_.less_equal(keys, place));
-      if (left >= 0) see(b_.greater_equal(keys, b_.sub(place, left)));
-      if (right >= 0) see(b_.less_equal(keys, b_.add(place, right)));
+      if (causal) see(b_.less_equal(keys, position));
+      if (left >= 0) see(b_.greater_equal(keys, b_.sub(position, left)));
+      if (right >= 0) see(b_.less_equal(keys, b_.add(position, right)));
     }
-    // By causality alone, each query sees the first key.
+    // A causal mask alone lets each query attend to the first key.
     may_be_blind_ |= ctx_.has(3) || padded || left >= 0 || right >= 0;
   }
 
-  // Whether a row of a constant mask hides all keys.
+  // Whether a row of a constant mask masks all keys.
   static bool is_blind(const Value& m) {
     const TensorPtr& t = m.constant();
     const int64_t width = t->rank() == 0 ? 1 : t->shape().back();
@@ -176,14 +178,13 @@ class Attention {
   }
 
   double scale() const {
-    const auto told = ctx_.node.attr("scale") != nullptr ? std::optional(ctx_.float_attr("scale", 1)) : std::nullopt;
-    if (told) return *told;
+    if (ctx_.node.attr("scale") != nullptr) return ctx_.float_attr("scale", 1);
     const Dim size = dim(q_, q_->type()->rank() - 1);
     if (!size.is_int()) ctx_.unsupported("heads whose size is not known");
     return 1 / std::sqrt(static_cast<double>(size.value()));
   }
 
-  // Whether the op can take [batch, length, size] as it is: one head, and masks without an axis of heads.
+  // Whether the op can use [batch, length, size] directly: one head, and masks without an axis of heads.
   bool is_flat() const {
     const auto fits = [](const Value* m) { return m == nullptr || m->type()->rank() <= 2; };
     return flat_ && !ctx_.has(4) && !ctx_.has(6) && dim(q_, 1).is(1) && ctx_.int_attr("kv_num_heads", 0) == 1 && fits(seen_) &&
@@ -191,8 +192,8 @@ class Attention {
   }
 
   DType precision() const {
-    const auto told = static_cast<DType>(ctx_.int_attr("softmax_precision", 0));
-    return told == DType::kUndefined ? q_->dtype() : stored(told);
+    const auto given = static_cast<DType>(ctx_.int_attr("softmax_precision", 0));
+    return given == DType::kUndefined ? q_->dtype() : stored_dtype(given);
   }
 
   bool is_plain() const {
@@ -240,25 +241,25 @@ class Attention {
   bool flat_;
   Value *q_ = nullptr, *k_ = nullptr, *v_ = nullptr;  // [batch, heads, length, size]
   Value *all_keys_ = nullptr, *all_values_ = nullptr;
-  Value* seen_ = nullptr;      // bool: the keys that count; null: all
+  Value* seen_ = nullptr;      // bool: the keys that a query may attend to; null: all
   Value* bias_ = nullptr;      // added to the scores; null: nothing
-  bool may_be_blind_ = false;  // a query may see no key
+  bool may_be_blind_ = false;  // a query may attend to no key
 };
 
 }  // namespace
 
 std::vector<Value*> lower_Attention(Lowering& ctx) { return Attention(ctx).results(); }
 
-Value* rotated(Lowering& ctx, Value* x, Value* cosines, Value* sines, int64_t turned, bool interleaved) {
+Value* rotated(Lowering& ctx, Value* x, Value* cosines, Value* sines, int64_t rotary, bool interleaved) {
   MilBuilder& b = ctx.b;
   const auto part = [&](int64_t first, int64_t last, int64_t step) {
     return b.slice_by_index(
         x, {0, 0, 0, first}, {0, 0, 0, last},
         {.begin_mask = {true, true, true, false}, .end_mask = {true, true, true, false}, .stride = {1, 1, 1, step}});
   };
-  const int64_t half = turned / 2;
-  Value* even = interleaved ? part(0, turned, 2) : part(0, half, 1);
-  Value* odd = interleaved ? part(1, turned, 2) : part(half, turned, 1);
+  const int64_t half = rotary / 2;
+  Value* even = interleaved ? part(0, rotary, 2) : part(0, half, 1);
+  Value* odd = interleaved ? part(1, rotary, 2) : part(half, rotary, 1);
   Value* from_even = b.mul(cosines, even);
   Value* real = b.sub(from_even, b.mul(sines, odd));
   Value* from_odd = b.mul(sines, even);
@@ -266,10 +267,10 @@ Value* rotated(Lowering& ctx, Value* x, Value* cosines, Value* sines, int64_t tu
   std::vector<Value*> pieces{real, imaginary};
   if (interleaved) {
     std::vector<Dim> shape(x->type()->dims().begin(), x->type()->dims().end());
-    shape[3] = Dim::of(turned);
+    shape[3] = Dim::of(rotary);
     pieces = {ctx.reshape(b.stack(pieces, {.axis = 4}), shape)};
   }
-  if (!x->type()->dim(3).is(turned)) pieces.push_back(part(turned, x->type()->dim(3).value(), 1));
+  if (!x->type()->dim(3).is(rotary)) pieces.push_back(part(rotary, x->type()->dim(3).value(), 1));
   return pieces.size() == 1 ? pieces[0] : b.concat(pieces, {.axis = 3, .interleave = false});
 }
 
@@ -279,8 +280,8 @@ std::vector<Value*> lower_RotaryEmbedding(Lowering& ctx) {
   Value* x = flat ? split_heads(ctx, ctx.in(0), ctx.int_attr("num_heads", 0)) : ctx.in(0);
   const Dim width = x->type()->dim(3);
   if (!width.is_int()) ctx.unsupported("heads whose size is not known");
-  int64_t turned = ctx.int_attr("rotary_embedding_dim", 0);
-  if (turned == 0) turned = width.value();
+  int64_t rotary = ctx.int_attr("rotary_embedding_dim", 0);
+  if (rotary == 0) rotary = width.value();
   const auto angles = [&](size_t i) {
     Value* v = ctx.in(i);
     if (ctx.has(3)) v = b.gather(v, ctx.in(3), {.axis = 0});
@@ -288,11 +289,11 @@ std::vector<Value*> lower_RotaryEmbedding(Lowering& ctx) {
   };
   Value* cosines = angles(1);
   Value* sines = angles(2);
-  Value* y = rotated(ctx, x, cosines, sines, turned, ctx.int_attr("interleaved", 0) != 0);
+  Value* y = rotated(ctx, x, cosines, sines, rotary, ctx.int_attr("interleaved", 0) != 0);
   return {flat ? joined_heads(ctx, y) : y};
 }
 
-// A matrix for each head, S, which each step updates: S = decay * S + k (v - known)'; the result is q S.
+// Each head has a matrix S. A step updates it to decay * S + k (v - known)', and returns q S.
 std::vector<Value*> lower_LinearAttention(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const int64_t q_heads = ctx.int_attr("q_num_heads", 0), heads = ctx.int_attr("kv_num_heads", 0);
@@ -323,7 +324,7 @@ std::vector<Value*> lower_LinearAttention(Lowering& ctx) {
   const Dim length = q->type()->dim(1);
   loop.most = length.is_int() ? b.i32(static_cast<int32_t>(length.value())) : b.squeeze(ctx.size_of(q, 1), {.axes = {0}});
   const std::vector<Dim> state{q->type()->dim(0), Dim::of(heads), width, v->type()->dim(3)};
-  loop.vars.push_back(ctx.has(3) ? ctx.in(3) : b.fill(ctx.sizes(state), {.value = Tensor::full(q->dtype(), {}, 0)}));
+  loop.vars.push_back(ctx.has(3) ? ctx.in(3) : b.fill(ctx.shape(state), {.value = Tensor::full(q->dtype(), {}, 0)}));
   loop.stacked = 1;
   const std::vector<Dim> row{state[0], Dim::of(q_heads), Dim::of(1), state[3]};
   loop.rows.push_back(ctx.types().tensor(q->dtype(), row));
@@ -357,4 +358,4 @@ std::vector<Value*> lower_LinearAttention(Lowering& ctx) {
   return results;
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

@@ -3,8 +3,8 @@
 //   x >> k       floor(x / 2^k)                       x & (2^k - 1)     x mod 2^k
 //   x ^ y        the sum of 2^k over the bits k that differ: each operand becomes a row of bits
 //
-// Integers of less than 32 bits are held as numbers, those of 32 bits as i32 with the same bits. Of 64-bit integers, the lower 32
-// bits are held.
+// Integers of fewer than 32 bits are stored by value, those of 32 bits as i32 with the same bits. Of 64-bit
+// integers, the lower 32 bits are stored.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 #include "lower/onnx_to_mil/lowering.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 constexpr int kHeld = 32;
@@ -23,12 +23,12 @@ int width_of(Lowering& ctx) {
   return d == DType::kBool ? 1 : std::min(bit_width(d), kHeld);
 }
 
-// Whether the top bit is the sign of the number held.
+// Whether the top bit of the type is the sign of the stored i32.
 bool has_sign(Lowering& ctx) { return is_signed(ctx.out_dtype()) || bit_width(ctx.out_dtype()) >= kHeld; }
 
 int64_t power(int k) { return k == 31 ? std::numeric_limits<int32_t>::min() : int64_t{1} << k; }
 
-// The bits of x below its sign in a last axis of size n, each 0 or 1.
+// The n bits of x below its sign, each 0 or 1, along a new last axis.
 Value* bits_of(Lowering& ctx, Value* x, Value* powers) {
   Value* wide = ctx.b.expand_dims(x, {.axes = {-1}});
   return ctx.b.mod(ctx.b.floor_div(wide, powers), 2);
@@ -64,12 +64,12 @@ std::optional<int> exponent_of(int64_t v) {
   return std::nullopt;
 }
 
-// x shifted to the right by k places, at least one and at most 30. `factor` is 2^k.
+// x shifted right by k bits, 1 <= k <= 30. `factor` is 2^k.
 Value* shifted_right(Lowering& ctx, Value* x, Value* factor, int k) {
   MilBuilder& b = ctx.b;
   Value* down = b.floor_div(x, factor);
   if (!is_unsigned(ctx.out_dtype()) || width_of(ctx) < kHeld) return down;
-  // The top bit may be set, and then x is negative as i32.
+  // If the top bit is set, x is negative as i32.
   if (k >= 2) return b.mod(down, power(kHeld - k));
   Value* low = b.mod(down, power(30));
   return b.add(low, b.mul(is_below(b, x), power(30)));
@@ -90,7 +90,7 @@ std::vector<Value*> lower_BitShift(Lowering& ctx) {
   if (bit_width(ctx.out_dtype()) > kHeld && !left && is_plain)
     ctx.unsupported("shifts of 64-bit integers to the right, whose upper bits are not held");
   Value* x = ctx.in(0);
-  if (const auto by = ctx.number(1)) {
+  if (const auto by = ctx.splat_value(1)) {
     x = ctx.expand(x, ctx.out_dims());
     const int k = *by < 0 ? n : static_cast<int>(std::min<double>(*by, n));
     if (k == 0) return {x};
@@ -108,24 +108,24 @@ std::vector<Value*> lower_BitShift(Lowering& ctx) {
     return {b.mul(ctx.wrapped(b.mul(x, factor)), kept)};
   }
   shift = b.select(inside, shift, n - 1);
-  Value* moved = nullptr;
+  Value* shifted = nullptr;
   if (n < kHeld) {
-    moved = b.floor_div(x, power_at(ctx, shift, n));
+    shifted = b.floor_div(x, power_at(ctx, shift, n));
   } else {
-    // One place is shifted first: 2^31 is no i32, and what is left of an unsigned number is not negative.
+    // Shifts by one bit first: 2^31 is no i32, and after one shift an unsigned number is not negative.
     Value* some = b.greater(shift, 0);
     Value* once = shifted_right(ctx, x, b.i32(2), 1);
     Value* rest = b.maximum(b.sub(shift, 1), 0);
-    moved = b.select(some, b.floor_div(once, power_at(ctx, rest, n - 1)), ctx.expand(x, ctx.out_dims()));
+    shifted = b.select(some, b.floor_div(once, power_at(ctx, rest, n - 1)), ctx.expand(x, ctx.out_dims()));
   }
-  return {is_plain ? b.mul(moved, kept) : moved};
+  return {is_plain ? b.mul(shifted, kept) : shifted};
 }
 
 std::vector<Value*> lower_BitwiseAnd(Lowering& ctx) {
   MilBuilder& b = ctx.b;
-  // A mask of the lowest bits is a remainder, and one of the highest what is left of it.
+  // x & (2^k - 1) is the remainder by 2^k; with the complement of that mask, x minus the remainder.
   for (size_t i : {0, 1}) {
-    const auto mask = ctx.number(i);
+    const auto mask = ctx.splat_value(i);
     if (!mask || std::abs(*mask) > 1LL << 53 || ctx.node.input(i)->is_constant() == ctx.node.input(1 - i)->is_constant())
       continue;
     Value* x = ctx.expand(ctx.in(1 - i), ctx.out_dims());
@@ -144,8 +144,8 @@ std::vector<Value*> lower_BitwiseOr(Lowering& ctx) {
 
 std::vector<Value*> lower_BitwiseXor(Lowering& ctx) {
   return bitwise(ctx, [](MilBuilder& b, Value* x, Value* y) {
-    Value* apart = b.sub(x, y);
-    return b.mul(apart, apart);
+    Value* difference = b.sub(x, y);
+    return b.mul(difference, difference);
   });
 }
 
@@ -155,4 +155,4 @@ std::vector<Value*> lower_BitwiseNot(Lowering& ctx) {
   return {ctx.b.sub(ctx.b.i32(static_cast<int32_t>(all)), ctx.in(0))};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

@@ -1,14 +1,11 @@
 // The table of lowerings, read from elementwise.def and lowerings.def.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
-
 #include "lower/onnx_to_mil/context.h"
 #include "lower/onnx_to_mil/elementwise.h"
 
 namespace sardonyx {
-namespace to_mil {
+namespace onnx_to_mil {
 
 #define SX_LOWERING(op) std::vector<Value*> lower_##op(Lowering& ctx);
 #define SX_LOWERING_AS(op, function) std::vector<Value*> lower_##function(Lowering& ctx);
@@ -18,19 +15,15 @@ namespace to_mil {
 #undef SX_LOWERING_AS
 #undef SX_LOWERING_OF
 
-namespace {
-
-using Table = std::map<std::pair<std::string_view, std::string_view>, LowerFn>;
-
-const Table& table() {
-  static const Table all = [] {
-    Table t;
-#define SX_SAME(op, mil_op) t.emplace(std::pair("", #op), [](Lowering& ctx) { return lower_same(ctx, #mil_op); });
+const lower::Table<Lowering>& table() {
+  static const lower::Table<Lowering> all = [] {
+    lower::Table<Lowering> t;
+#define SX_SAME(op, mil_op) t.add(#op, [](Lowering& ctx) { return lower_same(ctx, #mil_op); }, "elementwise " #mil_op);
 #include "lower/onnx_to_mil/elementwise.def"
 #undef SX_SAME
-#define SX_LOWERING(op) t.emplace(std::pair("", #op), lower_##op);
-#define SX_LOWERING_AS(op, function) t.emplace(std::pair("", #op), lower_##function);
-#define SX_LOWERING_OF(domain, op, function) t.emplace(std::pair(domain, #op), lower_##function);
+#define SX_LOWERING(op) t.add(#op, lower_##op, "lower_" #op);
+#define SX_LOWERING_AS(op, function) t.add(#op, lower_##function, "lower_" #function);
+#define SX_LOWERING_OF(domain, op, function) t.add(domain "::" #op, lower_##function, "lower_" #function);
 #include "lower/onnx_to_mil/lowerings.def"
 #undef SX_LOWERING
 #undef SX_LOWERING_AS
@@ -40,23 +33,13 @@ const Table& table() {
   return all;
 }
 
-}  // namespace
+}  // namespace onnx_to_mil
 
-LowerFn find_lowering(std::string_view domain, std::string_view op) {
-  const auto at = table().find({domain == "ai.onnx" ? "" : domain, op});
-  return at == table().end() ? nullptr : at->second;
+bool has_mil_lowering(std::string_view domain, std::string_view op) {
+  const bool is_default = domain.empty() || domain == "ai.onnx";
+  return onnx_to_mil::table().find(is_default ? std::string(op) : fmt::format("{}::{}", domain, op)) != nullptr;
 }
 
-}  // namespace to_mil
-
-bool has_mil_lowering(std::string_view domain, std::string_view op) { return to_mil::find_lowering(domain, op) != nullptr; }
-
-std::vector<std::string> mil_lowerings() {
-  std::vector<std::string> names;
-  for (const auto& [key, fn] : to_mil::table())
-    names.push_back(key.first.empty() ? std::string(key.second) : fmt::format("{}::{}", key.first, key.second));
-  std::ranges::sort(names);
-  return names;
-}
+std::vector<std::string> mil_lowerings() { return onnx_to_mil::table().names(); }
 
 }  // namespace sardonyx

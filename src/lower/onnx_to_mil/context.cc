@@ -6,11 +6,11 @@
 #include <limits>
 
 #include "dialects/mil/ops.h"
-#include "support/interrupt.h"
+#include "lower/engine/sizes.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 
-DType stored(DType d) {
+DType stored_dtype(DType d) {
   switch (d) {
     case DType::kF16:
     case DType::kF32:
@@ -35,34 +35,17 @@ DType stored(DType d) {
 }
 
 Context::Context(const Model& onnx, const ValueFacts& onnx_facts, Model& mil, const LowerToMilOptions& options)
-    : onnx_(onnx),
-      mil_(mil),
+    : EngineOf(onnx, (mil.add_function("main").mil_opset = mil::opset_name(options.version), mil.graph()),
+               {.task = fmt::format("this model to Core ML ({})", coreml_target_name(options.version)),
+                .no_lowering = "Core ML has no such operator, and there is no lowering for it",
+                .provenance = options.provenance},
+               table()),
       options_(options),
-      onnx_facts_(onnx_facts),
-      main_((mil.add_function("main").mil_opset = mil::opset_name(options.version), mil.graph()), facts_),
-      values_(onnx, nullptr) {}
+      onnx_facts_(onnx_facts) {}
 
-// ---------------------------------------------------------------------------------------------------------------------
-// Types and dims
-
-Dim Context::import(Dim d) {
-  if (d.is_int()) return d;
-  auto [at, inserted] = dims_.try_emplace(d.word());
-  if (inserted) at->second = mil_.dims().import(d, onnx_.dims());
-  return at->second;
-}
-
-const Type* Context::import(const Type* t) {
-  if (t == nullptr) return nullptr;
-  auto [at, inserted] = types_.try_emplace(t, nullptr);
-  if (!inserted) return at->second;
-  if (!t->is_tensor()) return nullptr;
-  const DType d = stored(t->dtype());
-  if (d == DType::kUndefined) return nullptr;
-  if (!t->ranked()) return at->second = mil_.types().unranked(d);
-  std::vector<Dim> dims;
-  for (Dim dim : t->dims()) dims.push_back(import(dim));
-  return types_[t] = mil_.types().tensor(d, dims);
+const Type* Context::stored(const Type* t) {
+  const DType d = t != nullptr && t->is_tensor() ? stored_dtype(t->dtype()) : DType::kUndefined;
+  return d == DType::kUndefined ? nullptr : model().types().with_dtype(t, d);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -75,10 +58,9 @@ namespace {
                                                    v.name().empty() ? "" : fmt::format(" '{}'", v.name().view()), element));
 }
 
-}  // namespace
-
-TensorPtr Context::as_stored(const Value& v, const TensorPtr& t) const {
-  const DType from = t->dtype(), to = stored(from);
+// The payload t of v in its stored element type.
+TensorPtr as_stored(const Value& v, const TensorPtr& t) {
+  const DType from = t->dtype(), to = stored_dtype(from);
   if (to == DType::kUndefined)
     throw Error(ErrorCode::kUnsupported, fmt::format("Core ML has no element type for constants of {}", to_string(from)));
   if (to == from) return t;
@@ -105,9 +87,7 @@ TensorPtr Context::as_stored(const Value& v, const TensorPtr& t) const {
   return Tensor::of<int32_t>(to, std::move(shape), narrow);
 }
 
-namespace {
-
-// Core ML's rule for names of values: letters, digits and "_", not beginning with a digit.
+// Names of values in Core ML have letters, digits and "_", and do not begin with a digit.
 std::string sanitized(std::string_view name) {
   std::string text(name);
   for (char& c : text) {
@@ -120,28 +100,26 @@ std::string sanitized(std::string_view name) {
 
 }  // namespace
 
-void Context::name(const Value& onnx, Value& mil) {
-  if (onnx.name().empty() || !mil.name().empty() || mil.kind() != ValueKind::kResult) return;
-  mil.set_name(mil_.name(sanitized(onnx.name().view())));
-}
-
-Value* Context::value(const Value& onnx) {
-  if (Value* known = values_[onnx]) return known;
-  const TensorPtr& payload = onnx.constant();
-  SX_CHECK(payload != nullptr, "a value is used before it is lowered");
-  Value* v = main_.constant(as_stored(onnx, payload), onnx.name().empty() ? std::string() : sanitized(onnx.name().view()));
+Value* Context::add_constant(const Value& onnx, Builder& /*b*/) {
+  Value* v = main_.constant(as_stored(onnx, onnx.constant()), sanitized(onnx.name().view()));
   bind(onnx, v);
   return v;
 }
 
+void Context::on_result(const Value& onnx, Value& v, Builder& b, bool knows_more) {
+  if (knows_more) declared_.insert(&v);
+  if (v.graph() != &b.graph() || onnx.name().empty() || !v.name().empty() || v.kind() != ValueKind::kResult) return;
+  v.set_name(model().name(sanitized(onnx.name().view())));
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
-// The loop over nodes
+// The interface
 
 namespace {
 
-// The type of an interface feature for an input or a result of this type.
+// The default element type of an input or a result in the interface.
 DType interface_dtype(DType onnx, int version) {
-  const DType d = stored(onnx);
+  const DType d = stored_dtype(onnx);
   if (d == DType::kBool) return DType::kF32;
   return d == DType::kF16 && version < 7 ? DType::kF32 : d;
 }
@@ -155,7 +133,7 @@ std::string names_of(std::span<const Port> ports) {
 }  // namespace
 
 void Context::check_states() const {
-  const Graph& g = onnx_.graph();
+  const Graph& g = source().graph();
   const auto has = [](std::span<const Port> ports, const std::string& name) {
     return std::ranges::any_of(ports, [&](const Port& p) { return p.name.view() == name; });
   };
@@ -187,11 +165,12 @@ void Context::add_state(const Port& port, const Type& type) {
   if (!is_float(type.dtype()) || !type.is_static())
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("the state '{}' is {}, and states of Core ML models hold floats of known sizes", port.name.view(),
-                            onnx_.types().to_string(port.value->type())));
+                            source().types().to_string(port.value->type())));
   std::vector<Dim> dims(type.dims().begin(), type.dims().end());
   if (dims.empty()) dims.push_back(Dim::of(1));
-  const Type* held = mil_.types().tensor(DType::kF16, dims);
-  Value* state = mil_.graph().add_input(port.name.view(), mil_.types().make(TypeKind::kState, DType::kUndefined, {&held, 1}));
+  const Type* held = model().types().tensor(DType::kF16, dims);
+  Value* state =
+      model().graph().add_input(port.name.view(), model().types().make(TypeKind::kState, DType::kUndefined, {&held, 1}));
   Value* v = main_.read_state(state);
   if (type.rank() == 0) v = main_.squeeze(v, {.axes = {0}});
   if (type.dtype() != DType::kF16) v = main_.cast(v, {.dtype = type.dtype()});
@@ -202,18 +181,19 @@ void Context::add_state(const Port& port, const Type& type) {
 
 void Context::update_state(Value* state, Value& onnx) {
   const Type* held = state->type()->element();
-  Value* v = value(onnx);
+  Value* v = value(onnx, main_);
   if (v->dtype() != DType::kF16) v = main_.cast(v, {.dtype = DType::kF16});
   if (v->ranked() && v->type()->rank() == 0) v = main_.expand_dims(v, {.axes = {0}});
-  if (mil_.types().meet(v->type(), held) == nullptr)
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("a state holds {}, and its result is {}", mil_.types().to_string(held),
-                                                         mil_.types().to_string(v->type())));
+  if (model().types().meet(v->type(), held) == nullptr)
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("a state holds {}, and its result is {}", model().types().to_string(held),
+                            model().types().to_string(v->type())));
   main_.coreml_update_state(state, v);
 }
 
 namespace {
 
-// Throws unless each of `given` names one of `ports`, or all of them where `all` allows an empty name.
+// Throws unless each of `given` names one of `ports`. With `all`, an empty name means all ports.
 template <class List>
 void check_ports(const List& given, std::span<const Port> ports, std::string_view what, std::string_view port, bool all) {
   for (const auto& one : given) {
@@ -227,7 +207,7 @@ void check_ports(const List& given, std::span<const Port> ports, std::string_vie
 }  // namespace
 
 void Context::check_images() const {
-  const Graph& g = onnx_.graph();
+  const Graph& g = source().graph();
   check_ports(options_.image_inputs, g.inputs(), "the image", "an input", false);
   check_ports(options_.image_outputs, g.outputs(), "the image", "a result", false);
   constexpr int kIos16 = 7;
@@ -252,8 +232,8 @@ void Context::check_images() const {
 }
 
 void Context::check_types() const {
-  check_ports(options_.input_types, onnx_.graph().inputs(), "the element type is for", "an input", true);
-  check_ports(options_.output_types, onnx_.graph().outputs(), "the element type is for", "a result", true);
+  check_ports(options_.input_types, source().graph().inputs(), "the element type is for", "an input", true);
+  check_ports(options_.output_types, source().graph().outputs(), "the element type is for", "a result", true);
   constexpr int kIos16 = 7;
   for (const auto* types : {&options_.input_types, &options_.output_types}) {
     for (const CoremlFloat& t : *types) {
@@ -265,8 +245,8 @@ void Context::check_types() const {
   }
 }
 
-// The element type of an input or a result in the interface.
-DType Context::asked(const std::vector<CoremlFloat>& types, const Port& port, DType onnx) const {
+// The element type of an input or a result in the interface: the given one, else the default.
+DType Context::interface_type(const std::vector<CoremlFloat>& types, const Port& port, DType onnx) const {
   DType found = interface_dtype(onnx, options_.version);
   for (const CoremlFloat& t : types) {
     if (!t.port.empty() && t.port != port.name.view()) continue;
@@ -294,12 +274,12 @@ void Context::add_image(const Port& port, const Type& type, const CoremlImage& i
   if (!four || (!last && !type.dim(1).is(channels)) || type.dtype() == DType::kBool) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("the image '{}' is {}, expected numbers of shape [1,{},height,width] or [1,height,width,{}]",
-                            port.name.view(), onnx_.types().to_string(port.value->type()), channels, channels),
+                            port.name.view(), source().types().to_string(port.value->type()), channels, channels),
                 {"help: give the input these sizes (--input-shape)"});
   }
   const Dim height = type.dim(last ? 1 : 2), width = type.dim(last ? 2 : 3);
   const std::vector<Dim> dims{Dim::of(1), Dim::of(channels), height, width};
-  Value* v = mil_.graph().add_input(port.name.view(), mil_.types().tensor(image_dtype(image), dims));
+  Value* v = model().graph().add_input(port.name.view(), model().types().tensor(image_dtype(image), dims));
   v = v->dtype() == DType::kF32 || type.dtype() == DType::kF16 ? v : main_.cast(v, {.dtype = DType::kF32});
   if (image.scale != 1) v = main_.mul(v, image.scale);
   if (std::ranges::any_of(image.bias, [](double b) { return b != 0; })) {
@@ -313,12 +293,12 @@ void Context::add_image(const Port& port, const Type& type, const CoremlImage& i
   bind(*port.value, v);
 }
 
-void Context::add_input(const Port& port) {
-  const Type* type = import(port.declared != nullptr ? port.declared : port.value->type());
+void Context::add_input(const Port& port, size_t /*i*/) {
+  const Type* type = stored_type(port.declared != nullptr ? port.declared : port.value->type());
   if (type == nullptr || !type->ranked() || type->dtype() == DType::kString) {
     throw Error(ErrorCode::kUnsupported,
                 fmt::format("the input '{}' is {}, and inputs of Core ML models are tensors of numbers of known rank",
-                            port.name.view(), onnx_.types().to_string(port.value->type())));
+                            port.name.view(), source().types().to_string(port.value->type())));
   }
   if (std::ranges::any_of(options_.states, [&](const auto& s) { return s.first == port.name.view(); }))
     return add_state(port, *type);
@@ -326,8 +306,8 @@ void Context::add_input(const Port& port) {
   if (image != options_.image_inputs.end()) return add_image(port, *type, *image);
   std::vector<Dim> dims(type->dims().begin(), type->dims().end());
   if (dims.empty()) dims.push_back(Dim::of(1));
-  const DType dtype = asked(options_.input_types, port, port.value->dtype());
-  Value* v = mil_.graph().add_input(port.name.view(), mil_.types().tensor(dtype, dims));
+  const DType dtype = interface_type(options_.input_types, port, port.value->dtype());
+  Value* v = model().graph().add_input(port.name.view(), model().types().tensor(dtype, dims));
   if (dims.size() != type->rank()) v = main_.squeeze(v, {.axes = {0}});
   if (dtype != type->dtype()) v = main_.cast(v, {.dtype = type->dtype()});
   bind(*port.value, v);
@@ -343,149 +323,85 @@ Value* Context::as_image(const Port& port, Value* v, const CoremlImage& image) {
   if (!four || (!last && !t->dim(1).is(channels))) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("the image '{}' is {}, expected numbers of shape [1,{},height,width] or [1,height,width,{}]",
-                            port.name.view(), mil_.types().to_string(t), channels, channels));
+                            port.name.view(), model().types().to_string(t), channels, channels));
   }
   if (v->dtype() != image_dtype(image)) v = main_.cast(v, {.dtype = image_dtype(image)});
   return last ? main_.transpose(v, {.perm = {0, 3, 1, 2}}) : v;
 }
 
-void Context::add_output(const Port& port, Value& onnx) {
-  Value* v = value(onnx);
+void Context::add_output(const Port& port, Value& onnx, size_t /*i*/) {
+  if (const auto state = states_.find(port.name.view()); state != states_.end()) return update_state(state->second, onnx);
+  Value* v = value(onnx, main_);
   const auto image = std::ranges::find(options_.image_outputs, port.name.view(), &CoremlImage::port);
   if (image != options_.image_outputs.end()) v = as_image(port, v, *image);
-  const DType dtype = image != options_.image_outputs.end() ? v->dtype() : asked(options_.output_types, port, onnx.dtype());
+  const DType dtype =
+      image != options_.image_outputs.end() ? v->dtype() : interface_type(options_.output_types, port, onnx.dtype());
   if (dtype == DType::kUndefined || dtype == DType::kString)
     throw Error(ErrorCode::kUnsupported,
                 fmt::format("the result '{}' is {}, and results of Core ML models are tensors of numbers", port.name.view(),
-                            onnx_.types().to_string(onnx.type())));
+                            source().types().to_string(onnx.type())));
   if (v->dtype() != dtype) v = main_.cast(v, {.dtype = dtype});
   // A block can return only values that its own ops made.
   if (v->is_constant()) v = main_.identity(v);
-  mil_.graph().add_output(*v, port.name.view());
+  model().graph().add_output(*v, port.name.view());
 }
 
 void Context::run() {
-  const Graph& from = onnx_.graph();
   check_states();
   check_images();
   check_types();
-  for (const Port& port : from.inputs()) add_input(port);
-  lower_nodes(from, main_);
-  if (!refused_.empty()) report_unsupported();
-  main_.set_provenance(0);
-  for (size_t i = 0; i < from.outputs().size(); ++i) {
-    const Port& port = from.outputs()[i];
-    const auto state = states_.find(port.name.view());
-    if (state == states_.end()) {
-      add_output(port, *from.output(i));
-    } else {
-      update_state(state->second, *from.output(i));
-    }
-  }
-}
-
-void Context::lower_nodes(const Graph& graph, MilBuilder& b) {
-  for (const Node& n : graph.nodes()) {
-    check_interrupt();
-    if (n.has(Trait::kConstant) && n.result()->is_constant()) continue;  // added at its first use
-    lower_node(n, b);
-  }
-}
-
-void Context::lower_node(const Node& n, MilBuilder& b) {
-  const LowerFn lower = find_lowering(n.op().domain, n.op().name);
-  if (lower == nullptr) return refuse(n, {});
-  const uint32_t provenance = import_provenance(n);
-  b.set_provenance(provenance);
-  try {
-    Lowering ctx(*this, n, b);
-    std::vector<Value*> results = lower(ctx);
-    check_results(n, results, b);
-  } catch (const Error& e) {
-    if (e.code() == ErrorCode::kUnsupported) {
-      std::string reason = e.message();
-      for (const std::string& note : e.notes()) reason += "; " + note;
-      return refuse(n, std::move(reason));
-    }
-    if (!refused_.empty()) return stand_in(n);  // an operand may be a stand-in
-    throw e.with_note(fmt::format("while lowering {} of {} to Core ML", n.op().name, types_text(n))).with_note(source_text(n));
-  }
-}
-
-void Context::check_results(const Node& n, std::vector<Value*>& results, MilBuilder& b) {
-  SX_CHECK(results.size() <= n.num_results(), fmt::format("the lowering of {} gave {} results", n.op().name, results.size()));
-  Types& types = mil_.types();
-  for (size_t i = 0; i < n.num_results(); ++i) {
-    const Value& onnx = *n.result(i);
-    Value* v = i < results.size() ? results[i] : nullptr;
-    if (v == nullptr) {
-      SX_CHECK(!onnx.has_uses(), fmt::format("the lowering of {} left result {} unbound", n.op().name, i));
-      continue;
-    }
-    const Type* expected = import(onnx.type());
-    const Type* found = v->type();
-    if (expected != nullptr && found != expected) {
-      const Type* both = found == nullptr ? expected : types.meet(found, expected);
-      const bool comparable = found != nullptr && found->is_tensor() && found->ranked() && expected->ranked();
-      if (both == nullptr && comparable && found->dtype() == expected->dtype() && found->rank() == expected->rank()) {
-        // Whether two expressions of a size are provably equal.
-        both = expected;
-        for (size_t d = 0; d < found->rank(); ++d) {
-          if (mil_.dims().compare(found->dim(d), expected->dim(d)) == Compare::kDifferent) both = nullptr;
-        }
-      }
-      SX_CHECK(both != nullptr, fmt::format("the lowering of {} gave {} as result {} where the model says {}", n.op().name,
-                                            types.to_string(found), i, types.to_string(expected)));
-      if (v->kind() == ValueKind::kResult && both != found) {
-        v->set_type(both);
-        told_.insert(v);
-      }
-    }
-    if (v->graph() == &b.graph()) name(onnx, *v);
-    bind(onnx, v);
-  }
+  EngineOf::run();
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Sizes at run time
 
-Value* Context::size(Dim d, std::span<Value* const> near, MilBuilder& b) {
-  if (d.is_int()) return b.i32s(std::vector<int64_t>{d.value()});
-  const auto read = [&](Value* v) -> Value* {
-    if (v == nullptr || !v->ranked()) return nullptr;
-    for (size_t axis = 0; axis < v->type()->rank(); ++axis) {
-      if (!(v->type()->dim(axis) == d)) continue;
-      const auto at = static_cast<int64_t>(axis);
-      return b.slice_by_index(b.shape(v), {at}, {at + 1});
+namespace {
+
+// Reads sizes from `near`, else from the inputs of the model: i32[1].
+class Sizes : public lower::SizeWriter {
+ public:
+  Sizes(std::span<Value* const> near, MilBuilder& b) : near_(near), b_(b) {}
+
+ private:
+  Value* constant(int64_t n) override { return b_.i32s(std::vector<int64_t>{n}); }
+
+  Value* known(Dim d) override {
+    for (Value* v : near_) {
+      if (Value* found = read(v, d)) return found;
+    }
+    for (const Port& p : b_.model().graph().inputs()) {
+      if (Value* found = read(p.value, d)) return found;
     }
     return nullptr;
-  };
-  for (Value* v : near) {
-    if (Value* found = read(v)) return found;
   }
-  for (const Port& p : mil_.graph().inputs()) {
-    if (Value* found = read(p.value)) return found;
+
+  Value* read(Value* v, Dim d) {
+    if (v == nullptr || !v->ranked()) return nullptr;
+    const auto dims = v->type()->dims();
+    const auto at = std::ranges::find(dims, d);
+    if (at == dims.end()) return nullptr;
+    const int64_t axis = at - dims.begin();
+    return b_.slice_by_index(b_.shape(v), {axis}, {axis + 1});
   }
-  if (!d.is_expr()) return nullptr;
-  const Dims::Parts parts = mil_.dims().parts(d);
-  Value* result = nullptr;
-  for (Dim operand : parts.operands) {
-    Value* next = size(operand, near, b);
-    if (next == nullptr) return nullptr;
-    if (result == nullptr) {
-      result = next;
-      continue;
-    }
+
+  Value* combine(Dim /*whole*/, const Dims::Parts& parts, Value* x, Value* y) override {
     switch (parts.form) {
-      case Dims::Form::kAdd: result = b.add(result, next); break;
-      case Dims::Form::kMul: result = b.mul(result, next); break;
-      case Dims::Form::kFloorDiv: result = b.floor_div(result, next); break;
-      case Dims::Form::kMax: result = b.maximum(result, next); break;
-      case Dims::Form::kMin: result = b.minimum(result, next); break;
+      case Dims::Form::kAdd: return b_.add(x, y);
+      case Dims::Form::kMul: return b_.mul(x, y);
+      case Dims::Form::kFloorDiv: return b_.floor_div(x, y);
+      case Dims::Form::kMax: return b_.maximum(x, y);
+      case Dims::Form::kMin: return b_.minimum(x, y);
       default: return nullptr;
     }
   }
-  return result;
-}
 
-}  // namespace sardonyx::to_mil
+  std::span<Value* const> near_;
+  MilBuilder& b_;
+};
+
+}  // namespace
+
+Value* Context::size(Dim d, std::span<Value* const> near, MilBuilder& b) { return Sizes(near, b).write(b.dims(), d); }
+
+}  // namespace sardonyx::onnx_to_mil

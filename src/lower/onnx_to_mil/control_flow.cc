@@ -1,9 +1,10 @@
 // If, Loop, Scan: blocks of cond and while_loop.
 //
-//   Loop(M, c, v...)    =>    i = 0;  while_loop (i < M and c) { i + 1, c', v'..., buffers with row i replaced }
-//   Scan(v..., xs...)   =>    the same; the body gets row i of each xs
+//   Loop(M, c, v...)    =>   i = 0; while_loop (i < M and c) { i + 1, c', v'..., buffers with row i replaced }
+//   Scan(v..., xs...)   =>   the same; the body gets row i of each xs
 //
-// A stacked result gets as many rows as there may be iterations; a slice removes the rows that an early end leaves unused.
+// A stacked result is allocated for the maximum number of iterations; if the loop ends early, a slice removes
+// the rest.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 
 #include "lower/onnx_to_mil/counted_loop.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 // A block returns results of its own ops, or its inputs unchanged.
@@ -44,7 +45,7 @@ struct Branch {
   std::vector<Value*> results;
 };
 
-// Gives result i of both branches one rank, and refuses those of different sizes: coremltools cannot load them.
+// Gives result i of both branches the same rank. Refuses different sizes, which coremltools cannot load.
 void agree(Lowering& ctx, std::vector<Branch>& branches, size_t i) {
   const auto type = [&](size_t k) { return branches[k].results[i]->type(); };
   for (size_t k : {0, 1}) {
@@ -55,7 +56,7 @@ void agree(Lowering& ctx, std::vector<Branch>& branches, size_t i) {
     ctx.unsupported(fmt::format("branches that return {} and {}: in Core ML, both have the same sizes",
                                 ctx.types().to_string(type(0)), ctx.types().to_string(type(1))));
   };
-  if (type(0)->rank() != type(1)->rank()) {  // as a number and a list of one
+  if (type(0)->rank() != type(1)->rank()) {  // for example a scalar and a vector of one element
     const size_t lower = type(0)->rank() < type(1)->rank() ? 0 : 1;
     if (type(lower)->static_size() != 1 || type(1 - lower)->static_size() != 1) differ();
     Value*& v = branches[lower].results[i];
@@ -76,10 +77,8 @@ std::vector<Value*> lower_If(Lowering& ctx) {
   if (test->type()->rank() != 0) test = b.squeeze(test);
   std::vector<Branch> branches;
   for (std::string_view name : {"then_branch", "else_branch"}) {
-    Graph& g = b.model().new_graph(name);
-    Branch& branch = branches.emplace_back(Branch{MilBuilder(g, b.facts()), {}});
-    branch.results = ctx.lower_body(body_of(ctx, name), {}, branch.b);
-    branch.b.set_provenance(b.provenance());
+    Branch& branch = branches.emplace_back(Branch{ctx.new_body(name), {}});
+    branch.results = ctx.inline_body(body_of(ctx, name), {}, branch.b);
   }
   const size_t n = ctx.node.num_results();
   for (size_t i = 0; i < n; ++i) agree(ctx, branches, i);
@@ -95,7 +94,7 @@ constexpr std::string_view kCounter = "i";
 Value* buffer(Lowering& ctx, Value* most, const Type* row) {
   if (most == nullptr) ctx.unsupported("results stacked over a number of iterations that nothing bounds");
   std::vector<Value*> sizes{ctx.unsqueeze(most, std::vector<int64_t>{0})};
-  if (row->rank() > 0) sizes.push_back(ctx.sizes(row->dims()));
+  if (row->rank() > 0) sizes.push_back(ctx.shape(row->dims()));
   const DType d = row->dtype() == DType::kBool ? DType::kI32 : row->dtype();
   const TensorPtr zero = Tensor::full(d, {}, 0);
   if (most->is_constant() && row->is_static()) {
@@ -120,45 +119,42 @@ std::vector<Value*> run(Lowering& ctx, const Counted& loop) {
   const auto add_inputs = [&](Graph& g) {
     std::vector<Value*> inputs;
     for (size_t k = 0; k < vars.size(); ++k) {
-      const bool own = k >= first && k < first + loop.held.size();
-      const Type* t = own ? loop.held[k - first] : vars[k]->type();
+      const bool own = k >= first && k < first + loop.types.size();
+      const Type* t = own ? loop.types[k - first] : vars[k]->type();
       inputs.push_back(g.add_input(k == 0 ? std::string(kCounter) : fmt::format("var_{}", k), t));
     }
     return inputs;
   };
-  Graph &test = b.model().new_graph("cond"), &body = b.model().new_graph("body");
+  MilBuilder test = ctx.new_body("cond"), body = ctx.new_body("body");
   {
-    MilBuilder block(test, b.facts());
-    block.set_provenance(b.provenance());
-    const std::vector<Value*> now = add_inputs(test);
+    MilBuilder& block = test;
+    const std::vector<Value*> now = add_inputs(block.graph());
     Value* goes_on = loop.most != nullptr ? block.less(now[0], loop.most) : nullptr;
     if (tests) goes_on = goes_on != nullptr ? block.logical_and(goes_on, now[1]) : block.identity(now[1]);
     SX_CHECK(goes_on != nullptr, "a loop without an end");
-    test.add_output(*goes_on, "goes_on");
+    block.graph().add_output(*goes_on, "goes_on");
   }
   {
-    MilBuilder block(body, b.facts());
-    block.set_provenance(b.provenance());
-    const std::vector<Value*> now = add_inputs(body);
+    MilBuilder& block = body;
+    const std::vector<Value*> now = add_inputs(block.graph());
     const std::span<Value* const> own = std::span(now).subspan(first, loop.vars.size());
     std::vector<Value*> next = loop.step(block, now[0], own);
-    block.set_provenance(b.provenance());
     const size_t given = next.size() - loop.stacked;
-    Value* place = block.expand_dims(now[0], {.axes = {0}});
+    Value* index = block.expand_dims(now[0], {.axes = {0}});
     for (size_t k = 0; k < loop.stacked; ++k) {
       Value* row = next[given + k];
       if (row->dtype() == DType::kBool) row = block.cast(row, {.dtype = DType::kI32});
       row = block.expand_dims(row, {.axes = {0}});
-      next[given + k] = block.scatter(now[first + loop.vars.size() + k], place, row, {.axis = 0, .mode = "update"});
+      next[given + k] = block.scatter(now[first + loop.vars.size() + k], index, row, {.axis = 0, .mode = "update"});
     }
     next.insert(next.begin(), block.add(now[0], 1));
     add_results(block, next);
   }
-  Node& made = b.while_loop(vars, test, body);
+  Node& made = b.while_loop(vars, test.graph(), body.graph());
   std::vector<Value*> results = results_of(made, first, loop.vars.size() + loop.stacked);
   for (size_t k = 0; k < loop.stacked; ++k) {
     Value*& all = results[loop.vars.size() + k];
-    if (tests) {  // it may have ended early
+    if (tests) {  // the loop may have ended early
       std::vector<Value*> end{ctx.unsqueeze(made.result(0), std::vector<int64_t>{0})};
       const size_t rank = loop.rows[k]->rank() + 1;
       if (rank > 1) end.push_back(b.i32s(std::vector<int64_t>(rank - 1, 0)));
@@ -175,20 +171,20 @@ namespace {
 
 // The type in the tables of the MIL model.
 const Type* row_type(Lowering& ctx, const Graph& body, size_t i) {
-  const Type* t = ctx.imported(body.output(i)->type());
+  const Type* t = ctx.stored_type(body.output(i)->type());
   if (t == nullptr || !t->is_tensor() || !t->ranked()) ctx.unsupported("stacked results whose shape is not known");
   return t;
 }
 
 // Reshapes to the rank that the body declares: some exporters write [1] for a scalar.
 Value* with_rank_of(Lowering& ctx, MilBuilder& block, Value* v, const Value& wanted) {
-  const Type* t = ctx.imported(wanted.type());
+  const Type* t = ctx.stored_type(wanted.type());
   return t != nullptr && t->ranked() && t->rank() == 1 ? block.expand_dims(v, {.axes = {0}}) : v;
 }
 
-// The type of a variable in all iterations. Core ML has no tensors without elements, as a list that grows begins.
-const Type* held_type(Lowering& ctx, const Value& begin, const Value& in_body) {
-  const Type *first = begin.type(), *t = ctx.imported(in_body.type());
+// The type of a variable in all iterations. Core ML has no empty tensors, with which a growing list begins.
+const Type* loop_type(Lowering& ctx, const Value& begin, const Value& in_body) {
+  const Type *first = begin.type(), *t = ctx.stored_type(in_body.type());
   if (t == nullptr || !t->ranked() || !first->ranked() || t->rank() != first->rank()) return first;
   for (size_t d = 0; d < t->rank(); ++d) {
     if (first->dim(d).is(0) && !t->dim(d).is(0)) ctx.unsupported("a variable that grows from nothing");
@@ -215,7 +211,7 @@ std::vector<Value*> lower_Loop(Lowering& ctx) {
   const Value& next = *body.output(0);
   const bool stays = (next.is_constant() && next.constant()->as_int(0) != 0) || &next == body.input(1) ||
                      (next.def() != nullptr && next.def()->is("Identity") && next.def()->input(0) == body.input(1));
-  const bool is_true = !ctx.has(1) || ctx.number(1) == 1.0;
+  const bool is_true = !ctx.has(1) || ctx.splat_value(1) == 1.0;
   const bool tests = !(stays && is_true);
   if (!tests && loop.most == nullptr) ctx.unsupported("a loop that never ends");
   if (tests) loop.condition = ctx.has(1) ? as_scalar(b, ctx.in(1)) : b.scalar_int(DType::kBool, 1);
@@ -223,7 +219,7 @@ std::vector<Value*> lower_Loop(Lowering& ctx) {
     Value* v = ctx.in(i + 2);
     if (v->type() == nullptr || !v->type()->is_tensor()) ctx.unsupported("variables that are not tensors");
     loop.vars.push_back(v);
-    loop.held.push_back(held_type(ctx, *v, *body.input(i + 2)));
+    loop.types.push_back(loop_type(ctx, *v, *body.input(i + 2)));
   }
   loop.stacked = body.outputs().size() - n - 1;
   for (size_t k = 0; k < loop.stacked; ++k) loop.rows.push_back(row_type(ctx, body, n + 1 + k));
@@ -231,7 +227,7 @@ std::vector<Value*> lower_Loop(Lowering& ctx) {
     std::vector<Value*> inputs{with_rank_of(ctx, block, i, *body.input(0)),
                                with_rank_of(ctx, block, block.scalar_int(DType::kBool, 1), *body.input(1))};
     inputs.insert(inputs.end(), vars.begin(), vars.end());
-    std::vector<Value*> results = ctx.lower_body(body, inputs, block);
+    std::vector<Value*> results = ctx.inline_body(body, inputs, block);
     if (tests) {
       results[0] = as_scalar(block, results[0]);
     } else {
@@ -278,18 +274,18 @@ std::vector<Value*> lower_Scan(Lowering& ctx) {
       Value* row = block.gather(x, at, {.axis = as_int(from_front(axes[k], x->type()->rank()))});
       inputs.push_back(through ? block.not_equal(row, block.i32(0)) : row);
     }
-    return ctx.lower_body(body, inputs, block);
+    return ctx.inline_body(body, inputs, block);
   };
   std::vector<Value*> results = run(ctx, loop);
   for (size_t k = 0; k < stacked; ++k) {
     Value*& v = results[n + k];
-    if (out_back[k] != 0) v = ctx.moved("reverse", v, [&](Value* x) { return b.reverse(x, {.axes = {0}}); });
+    if (out_back[k] != 0) v = ctx.via("reverse", v, [&](Value* x) { return b.reverse(x, {.axes = {0}}); });
     const size_t rank = v->type()->rank(), to = from_front(out_axes[k], rank);
     std::vector<int64_t> perm;
     for (size_t d = 0; d < rank; ++d) perm.push_back(as_int(d == to ? 0 : d < to ? d + 1 : d));
-    v = ctx.moved("transpose", v, [&](Value* x) { return ctx.transpose(x, perm); });
+    v = ctx.via("transpose", v, [&](Value* x) { return ctx.transpose(x, perm); });
   }
   return results;
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

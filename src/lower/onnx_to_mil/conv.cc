@@ -6,7 +6,7 @@
 
 #include "lower/onnx_to_mil/window.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 std::vector<int64_t> kernel_of(Lowering& ctx) {
@@ -71,8 +71,9 @@ std::vector<Value*> lower_Conv(Lowering& ctx) {
 
 namespace {
 
-// A transposed convolution by a computed kernel, which Core ML's conv_transpose does not take: zeros go between the elements of x, and
-// the kernel is reversed. A transposed convolution by ones puts the zeros.
+// A transposed convolution with a computed kernel, which Core ML's conv_transpose does not take: a
+// convolution of x, dilated by zeros, with the reversed kernel. A transposed convolution with ones inserts
+// the zeros.
 Value* convolve_back(Lowering& ctx, Value* x, Value* weight, Window w) {
   MilBuilder& b = ctx.b;
   const size_t n = w.spatial();
@@ -100,7 +101,7 @@ Value* convolve_back(Lowering& ctx, Value* x, Value* weight, Window w) {
 
 }  // namespace
 
-// `output_padding` adds elements at the end: the end is padded (that is, cropped) by that much less.
+// `output_padding` adds elements at the end: it reduces the padding at the end, which crops the result.
 std::vector<Value*> lower_ConvTranspose(Lowering& ctx) {
   Window w = window_of(ctx, kernel_of(ctx));
   const size_t n = w.spatial();
@@ -120,7 +121,7 @@ std::vector<Value*> lower_ConvTranspose(Lowering& ctx) {
     }
     w.pad_type = "custom";
   }
-  // output_padding reduces the crop at the end. Where it exceeds the crop, zeros are appended.
+  // output_padding reduces the crop at the end. If it exceeds the crop, zeros are appended.
   std::vector<int64_t> zeros(2 * (n + 2));
   for (size_t i = 0; i < n; ++i) w.pads[2 * i + 1] -= more[i];
   if (!weight->is_constant()) {
@@ -146,7 +147,8 @@ std::vector<Value*> lower_ConvTranspose(Lowering& ctx) {
   return {apart ? add_bias(ctx, y, bias) : y};
 }
 
-// A depthwise convolution over the last elements of the sequence before and those of this one, of which the last are returned.
+// A depthwise convolution over the past state followed by the input. The last elements of this sequence are
+// the new state.
 std::vector<Value*> lower_CausalConvWithState(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value *x = ctx.in(0), *weight = ctx.in(1), *bias = ctx.in_or_null(2);
@@ -179,4 +181,4 @@ std::vector<Value*> lower_CausalConvWithState(Lowering& ctx) {
   return results;
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

@@ -1,5 +1,6 @@
-// Einsum, pair by pair from the left: what only one operand has is summed, and the rest is a matrix product between transposes and
-// reshapes, or an elementwise product where no axis is summed.
+// Einsum, two operands at a time from the left. Axes that only one of them has and the result lacks are
+// summed first; the rest is a matrix product between transposes and reshapes, or an elementwise product if no
+// axis is summed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,10 +8,11 @@
 #include "dialects/onnx/einsum_terms.h"
 #include "lower/onnx_to_mil/lowering.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
-// A value whose axes have labels: letters, and for the axes of an ellipsis the characters below them, counted from the right.
+// A value with a label per axis: a letter, or a character below the letters for an axis of an ellipsis,
+// counted from the right.
 struct Term {
   Value* v = nullptr;
   std::string labels;
@@ -99,7 +101,7 @@ Value* ordered(Lowering& ctx, const Term& x, const std::string& labels) {
   return ctx.transpose(x.v, perm);
 }
 
-// x with all of these axes; those that it lacks have size 1.
+// x with an axis for each of these labels, of size 1 if x lacks it.
 Value* aligned(Lowering& ctx, const Term& x, const std::string& labels) {
   std::string own;
   std::vector<int64_t> missing;
@@ -172,4 +174,4 @@ std::vector<Value*> lower_Einsum(Lowering& ctx) {
   return {ctx.wrapped(ordered(ctx, all, e.result))};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

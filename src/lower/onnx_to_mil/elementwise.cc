@@ -9,12 +9,12 @@
 #include "dialects/mil/ops.h"
 #include "lower/onnx_to_mil/layers.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 
 std::vector<Value*> lower_same(Lowering& ctx, std::string_view op) {
   const Op* found = ctx.b.find(op);
   if (found == nullptr) ctx.unsupported(fmt::format("Core ML's {} needs a later target", op));
-  std::vector<Value*> xs = ctx.ins();
+  std::vector<Value*> xs = ctx.operands();
   const bool is_bool = !xs.empty() && xs[0]->dtype() == DType::kBool;
   if (!xs.empty() && !ctx.takes(op, xs[0]->dtype())) {
     if (!is_bool || !ctx.takes(op, DType::kI32))
@@ -32,8 +32,8 @@ constexpr double kWhole = 4294967296;  // 2^32
 
 std::vector<Value*> compared(Lowering& ctx, std::string_view op) {
   if (!ctx.are_from_u32()) return lower_same(ctx, op);
-  Value* x = ctx.turned(ctx.in(0));
-  const std::vector<Value*> xs{x, ctx.turned(ctx.in(1))};
+  Value* x = ctx.flip_sign_bit(ctx.in(0));
+  const std::vector<Value*> xs{x, ctx.flip_sign_bit(ctx.in(1))};
   return {ctx.b.make(*ctx.b.find(op), xs, 1, {}).result()};
 }
 
@@ -46,13 +46,13 @@ std::vector<Value*> lower_LessOrEqual(Lowering& ctx) { return compared(ctx, "les
 
 std::vector<Value*> lower_PassThrough(Lowering& ctx) { return {ctx.in(0)}; }
 
-// Sums and products of integers of fewer than 32 bits, which Core ML holds as i32, wrap as ONNX's do.
+// Sums and products of integers of fewer than 32 bits are computed in i32 and wrapped around as in ONNX.
 std::vector<Value*> lower_Add(Lowering& ctx) { return {ctx.wrapped(lower_same(ctx, "add")[0])}; }
 std::vector<Value*> lower_Mul(Lowering& ctx) { return {ctx.wrapped(lower_same(ctx, "mul")[0])}; }
 std::vector<Value*> lower_Sub(Lowering& ctx) { return {ctx.wrapped(lower_same(ctx, "sub")[0])}; }
 
 std::vector<Value*> lower_Abs(Lowering& ctx) {
-  if (is_unsigned(ctx.in_dtype(0))) return ctx.ins();
+  if (is_unsigned(ctx.in_dtype(0))) return ctx.operands();
   return {ctx.wrapped(lower_same(ctx, "abs")[0])};
 }
 
@@ -61,7 +61,8 @@ std::vector<Value*> lower_Sign(Lowering& ctx) {
   return {ctx.cast(ctx.b.not_equal(ctx.in(0), 0), DType::kI32)};
 }
 
-// acosh x = log(x + sqrt(x^2 - 1)). asinh x = sign(x) log(|x| + sqrt(x^2 + 1)): with a negative x the sum would cancel.
+// acosh x = log(x + sqrt(x^2 - 1)). asinh x = sign(x) log(|x| + sqrt(x^2 + 1)): for negative x, x + sqrt(x^2
+// + 1) would cancel.
 std::vector<Value*> lower_Acosh(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value* x = ctx.in(0);
@@ -80,7 +81,7 @@ std::vector<Value*> lower_Asinh(Lowering& ctx) {
 
 namespace {
 
-// A float as u32: what is 2^31 and more becomes negative.
+// A float as u32: numbers from 2^31 on become negative.
 Value* from_float(Lowering& ctx, Value* x) {
   MilBuilder& b = ctx.b;
   if (x->dtype() == DType::kF16) return b.cast(x, {.dtype = DType::kI32});  // at most 65504
@@ -95,7 +96,8 @@ bool holds_all(DType from, DType to) {
   return is_signed(to) && bit_width(to) >= bit_width(from);
 }
 
-// Whether a Clip keeps the floats of v within an integer type: what is rounded between has bounds, too.
+// Whether a Clip keeps v within the range of an integer type. Rounding after the Clip does not leave the
+// range.
 bool is_clipped_to(const Value* v, DType to) {
   const Node* n = v->def();
   while (n != nullptr && (n->is("Floor") || n->is("Ceil") || n->is("Round") || n->is("Cast"))) n = n->input(0)->def();
@@ -112,24 +114,25 @@ bool is_clipped_to(const Value* v, DType to) {
 std::vector<Value*> lower_Cast(Lowering& ctx) {
   Value* x = ctx.in(0);
   const DType from = ctx.in_dtype(0), to = ctx.out_dtype();
-  if (from == DType::kString || to == DType::kString || stored(to) == DType::kUndefined || stored(from) == DType::kUndefined)
+  if (from == DType::kString || to == DType::kString || stored_dtype(to) == DType::kUndefined ||
+      stored_dtype(from) == DType::kUndefined)
     ctx.unsupported(fmt::format("Core ML has no cast from {} to {}", to_string(from), to_string(to)));
   if (to == DType::kBool) return {from == DType::kBool ? x : ctx.b.not_equal(x, ctx.like(x, 0))};
-  Value* y = ctx.cast(x, stored(to));
+  Value* y = ctx.cast(x, stored_dtype(to));
   if (ctx.is_from_u32(0) && is_float(to)) {
     Value* top = ctx.cast(ctx.b.less(x, 0), y->dtype());
     y = ctx.b.add(y, ctx.b.mul(top, ctx.like(y, kWhole)));
   }
   if (to == DType::kU32 && is_float(from)) y = from_float(ctx, x);
-  // ONNX does not define what becomes of floats beyond 8 and 16 bits. onnxruntime keeps the lower bits, as of 4 and 2 bits.
+  // ONNX does not define casts of floats outside the range of the type. onnxruntime keeps the lower bits.
   const bool fits = is_float(from) ? is_clipped_to(ctx.node.input(0), to) : holds_all(from, to);
   return {is_integer(to) && !fits ? ctx.wrapped(y) : y};
 }
 
 namespace {
 
-// The quotient of u32 numbers, for divisors below 2^31: twice that of half the dividend, and one more if the rest, which may
-// exceed i32, is large enough.
+// The quotient of u32 numbers, for divisors below 2^31: twice the quotient of half the dividend, plus one if
+// the remainder, which may exceed i32, is at least the divisor.
 Value* unsigned_quotient(Lowering& ctx, Value* x, Value* y) {
   MilBuilder& b = ctx.b;
   constexpr int64_t kQuarter = 1 << 30;
@@ -137,7 +140,7 @@ Value* unsigned_quotient(Lowering& ctx, Value* x, Value* y) {
   Value* half = b.add(low, b.mul(b.cast(b.less(x, 0), {.dtype = DType::kI32}), kQuarter));
   Value* twice = b.mul(b.floor_div(half, y), 2);
   Value* rest = b.sub(x, b.mul(twice, y));
-  return b.add(twice, b.cast(b.greater_equal(ctx.turned(rest), ctx.turned(y)), {.dtype = DType::kI32}));
+  return b.add(twice, b.cast(b.greater_equal(ctx.flip_sign_bit(rest), ctx.flip_sign_bit(y)), {.dtype = DType::kI32}));
 }
 
 }  // namespace
@@ -178,7 +181,7 @@ std::vector<Value*> lower_IsNaN(Lowering& ctx) {
   return {ctx.b.not_equal(x, x)};
 }
 
-// By default Core ML adds 1e-45 to the operand: log(0) would be -103.
+// By default, Core ML's log adds 1e-45 to the operand, and log(0) would be -103.
 std::vector<Value*> lower_Log(Lowering& ctx) {
   Value* x = ctx.in(0);
   return {ctx.b.log(x, {.epsilon = ctx.like(x, 0)})};
@@ -189,7 +192,7 @@ namespace {
 using Binary = Value* (MilBuilder::*)(const MilBuilder::Numbers&, const MilBuilder::Numbers&);
 
 Value* chain(Lowering& ctx, Binary op) {
-  std::vector<Value*> xs = ctx.ins();
+  std::vector<Value*> xs = ctx.operands();
   Value* y = xs[0];
   for (size_t i = 1; i < xs.size(); ++i) y = (ctx.b.*op)(y, xs[i]);
   return y;
@@ -197,10 +200,10 @@ Value* chain(Lowering& ctx, Binary op) {
 
 Value* extreme(Lowering& ctx, Binary op) {
   if (!ctx.are_from_u32()) return chain(ctx, op);
-  std::vector<Value*> xs = ctx.ins();
-  Value* y = ctx.turned(xs[0]);
-  for (size_t i = 1; i < xs.size(); ++i) y = (ctx.b.*op)(y, ctx.turned(xs[i]));
-  return ctx.turned(y);
+  std::vector<Value*> xs = ctx.operands();
+  Value* y = ctx.flip_sign_bit(xs[0]);
+  for (size_t i = 1; i < xs.size(); ++i) y = (ctx.b.*op)(y, ctx.flip_sign_bit(xs[i]));
+  return ctx.flip_sign_bit(y);
 }
 
 }  // namespace
@@ -220,8 +223,9 @@ std::vector<Value*> lower_Mod(Lowering& ctx) {
   Value *x = ctx.in(0), *y = ctx.in(1);
   if (ctx.are_from_u32()) return {b.sub(x, b.mul(unsigned_quotient(ctx, x, y), y))};
   const bool is_fmod = ctx.int_attr("fmod", 0) != 0;
-  const auto divisor = ctx.number(1);
-  // An infinite divisor leaves the dividend, or takes its place where the signs differ. Core ML's mod would give NaN.
+  const auto divisor = ctx.splat_value(1);
+  // With an infinite divisor the result is the dividend, or the divisor if their signs differ. Core ML's mod
+  // returns NaN.
   const bool may_be_infinite = is_float(x->dtype()) && !(divisor && std::isfinite(*divisor));
   Value* rest = nullptr;
   if (is_fmod) {
@@ -247,7 +251,7 @@ std::vector<Value*> lower_Neg(Lowering& ctx) {
 std::vector<Value*> lower_Pow(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value *x = ctx.in(0), *y = ctx.in(1);
-  const auto exponent = ctx.number(1);
+  const auto exponent = ctx.splat_value(1);
   if (x->dtype() != y->dtype()) {
     const bool whole = exponent && std::floor(*exponent) == *exponent && std::abs(*exponent) < 1 << 30;
     if (x->dtype() == DType::kI32 && !whole && is_float(y->dtype()))
@@ -272,4 +276,4 @@ std::vector<Value*> lower_Where(Lowering& ctx) {
   return {ctx.select(condition, a, other)};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

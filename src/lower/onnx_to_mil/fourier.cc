@@ -2,7 +2,7 @@
 //
 //   [..., n, c]   =>   [..., n * c] x [n * c, m * 2]   =>   [..., m, 2]        c: 1 for real numbers, 2 for complex ones
 //
-// `onesided` keeps the first half of the results of real numbers; the inverse of that gives real numbers again.
+// `onesided` keeps the first half of the results of real numbers; its inverse returns real numbers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,20 +10,20 @@
 
 #include "lower/onnx_to_mil/lowering.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 constexpr int64_t kMost = 4096;  // of matrices of n * n numbers
 
-// The matrix for n numbers of c parts, of which the first m results of d parts are kept.
+// The matrix from n numbers with c parts to the first m results with d parts.
 TensorPtr matrix(int64_t n, int64_t c, int64_t m, int64_t d, bool inverse, DType dtype) {
   const int64_t rows = n * c, columns = m * d;
   std::vector<std::byte> bytes(byte_size(dtype, static_cast<uint64_t>(rows * columns)));
   for (int64_t j = 0; j < n; ++j) {
     for (int64_t k = 0; k < m; ++k) {
-      const double turn = 2 * M_PI * static_cast<double>(j * k % n) / static_cast<double>(n);
+      const double angle = 2 * M_PI * static_cast<double>(j * k % n) / static_cast<double>(n);
       const double scale = inverse ? 1 / static_cast<double>(n) : 1;
-      const double real = std::cos(turn) * scale, imaginary = (inverse ? 1 : -1) * std::sin(turn) * scale;
+      const double real = std::cos(angle) * scale, imaginary = (inverse ? 1 : -1) * std::sin(angle) * scale;
       // (a + bi)(real + imaginary i)
       const double parts[2][2] = {{real, imaginary}, {-imaginary, real}};
       for (int64_t from = 0; from < c; ++from) {
@@ -35,16 +35,16 @@ TensorPtr matrix(int64_t n, int64_t c, int64_t m, int64_t d, bool inverse, DType
   return Tensor::own(dtype, {rows, columns}, std::move(bytes));
 }
 
-// The matrix from the first n / 2 + 1 results of n real numbers back to these.
+// The matrix from the first n / 2 + 1 results back to the n real numbers.
 TensorPtr real_inverse(int64_t n, DType dtype) {
   const int64_t m = n / 2 + 1;
   std::vector<std::byte> bytes(byte_size(dtype, static_cast<uint64_t>(m * 2 * n)));
   for (int64_t k = 0; k < m; ++k) {
     const double weight = (k == 0 || 2 * k == n ? 1.0 : 2.0) / static_cast<double>(n);  // the other half is conjugate
     for (int64_t i = 0; i < n; ++i) {
-      const double turn = 2 * M_PI * static_cast<double>(k * i % n) / static_cast<double>(n);
-      encode_element(dtype, bytes.data(), 2 * k * n + i, weight * std::cos(turn));
-      encode_element(dtype, bytes.data(), (2 * k + 1) * n + i, -weight * std::sin(turn));
+      const double angle = 2 * M_PI * static_cast<double>(k * i % n) / static_cast<double>(n);
+      encode_element(dtype, bytes.data(), 2 * k * n + i, weight * std::cos(angle));
+      encode_element(dtype, bytes.data(), (2 * k + 1) * n + i, -weight * std::sin(angle));
     }
   }
   return Tensor::own(dtype, {m * 2, n}, std::move(bytes));
@@ -114,11 +114,11 @@ std::vector<Value*> lower_STFT(Lowering& ctx) {
                                                                            : std::nullopt;
   if (!length.is_int() || !parts.is_int() || !size) ctx.unsupported("frames or signals of open size");
   const int64_t frames = (length.value() - *size) / step + 1;
-  std::vector<int32_t> places;
+  std::vector<int32_t> indices;
   for (int64_t i = 0; i < frames; ++i) {
-    for (int64_t j = 0; j < *size; ++j) places.push_back(static_cast<int32_t>(i * step + j));
+    for (int64_t j = 0; j < *size; ++j) indices.push_back(static_cast<int32_t>(i * step + j));
   }
-  Value* framed = b.gather(x, b.constant(Tensor::of<int32_t>(DType::kI32, {frames, *size}, places)), {.axis = 1});
+  Value* framed = b.gather(x, b.constant(Tensor::of<int32_t>(DType::kI32, {frames, *size}, indices)), {.axis = 1});
   if (window != nullptr) framed = b.mul(framed, ctx.unsqueeze(window, std::vector<int64_t>{1}));
   return {transformed(ctx, framed, *size, false, ctx.int_attr("onesided", 1) != 0)};
 }
@@ -130,13 +130,13 @@ std::vector<Value*> window(Lowering& ctx, double a0, double a1, double a2) {
   MilBuilder& b = ctx.b;
   Value* size = ctx.in(0);
   if (size->type()->rank() != 0) size = b.squeeze(size);
-  const DType d = stored(ctx.out_dtype()) == DType::kI32 ? DType::kF32 : stored(ctx.out_dtype());
+  const DType d = stored_dtype(ctx.out_dtype()) == DType::kI32 ? DType::kF32 : stored_dtype(ctx.out_dtype());
   Value* n = ctx.int_attr("periodic", 1) != 0 ? size : b.maximum(b.sub(size, 1), 1);
-  Value* places = b.cast(b.range_1d(size, 0, 1), {.dtype = d});
-  Value* turn = b.real_div(b.mul(places, 2 * M_PI), b.cast(n, {.dtype = d}));
-  Value* y = b.sub(b.scalar(d, a0), b.mul(b.cos(turn), a1));
-  if (a2 != 0) y = b.add(y, b.mul(b.cos(b.mul(turn, 2.0)), a2));
-  return {ctx.cast(y, stored(ctx.out_dtype()))};
+  Value* steps = b.cast(b.range_1d(size, 0, 1), {.dtype = d});
+  Value* angle = b.real_div(b.mul(steps, 2 * M_PI), b.cast(n, {.dtype = d}));
+  Value* y = b.sub(b.scalar(d, a0), b.mul(b.cos(angle), a1));
+  if (a2 != 0) y = b.add(y, b.mul(b.cos(b.mul(angle, 2.0)), a2));
+  return {ctx.cast(y, stored_dtype(ctx.out_dtype()))};
 }
 
 }  // namespace
@@ -145,4 +145,4 @@ std::vector<Value*> lower_BlackmanWindow(Lowering& ctx) { return window(ctx, 0.4
 std::vector<Value*> lower_HammingWindow(Lowering& ctx) { return window(ctx, 25.0 / 46, 21.0 / 46, 0); }
 std::vector<Value*> lower_HannWindow(Lowering& ctx) { return window(ctx, 0.5, 0.5, 0); }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

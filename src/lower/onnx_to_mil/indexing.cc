@@ -8,8 +8,8 @@
 #include "lower/onnx_to_mil/context.h"
 #include "lower/onnx_to_mil/indices.h"
 
-namespace sardonyx::to_mil {
-bool is_from_pytorch(Lowering& ctx) { return ctx.context().onnx().producer_name == "pytorch"; }
+namespace sardonyx::onnx_to_mil {
+bool is_from_pytorch(Lowering& ctx) { return ctx.context().source().producer_name == "pytorch"; }
 
 Value* indices(Lowering& ctx, size_t i, Value* x, size_t axis) {
   MilBuilder& b = ctx.b;
@@ -59,14 +59,14 @@ Value* rows(Lowering& ctx, Value* x, size_t axis, Dim count, bool first) {
 std::vector<Value*> lower_Gather(Lowering& ctx) {
   const size_t axis = from_front(ctx.int_attr("axis", 0), ctx.rank(0));
   Value* at = indices(ctx, 1, ctx.in(0), axis);
-  return {ctx.moved("gather", ctx.in(0), [&](Value* x) { return ctx.b.gather(x, at, {.axis = as_int(axis)}); })};
+  return {ctx.via("gather", ctx.in(0), [&](Value* x) { return ctx.b.gather(x, at, {.axis = as_int(axis)}); })};
 }
 
 std::vector<Value*> lower_GatherElements(Lowering& ctx) {
   const size_t axis = from_front(ctx.int_attr("axis", 0), ctx.rank(0));
   Value* at = indices(ctx, 1, ctx.in(0), axis);
   const std::vector<size_t> fewer = axes_with_fewer(ctx, axis);
-  return {ctx.moved("gather_along_axis", ctx.in(0), [&](Value* x) {
+  return {ctx.via("gather_along_axis", ctx.in(0), [&](Value* x) {
     for (size_t d : fewer) x = rows(ctx, x, d, ctx.in_dims(1)[d], /*first=*/true);
     return ctx.b.gather_along_axis(x, at, {.axis = as_int(axis)});
   })};
@@ -92,7 +92,8 @@ struct Bounds {
 
 }  // namespace
 
-// ONNX clamps the ends of slices; Core ML does not promise to. Constant ends are clamped here, and "to the end" is a mask.
+// ONNX clamps the bounds of slices; Core ML does not document that. Clamps constant bounds here, and uses a
+// mask for "to the end".
 std::vector<Value*> lower_Slice(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const size_t rank = ctx.rank(0);
@@ -143,9 +144,9 @@ std::vector<Value*> lower_Slice(Lowering& ctx) {
     }
   }
   Value *from = begin.value(ctx), *to = end.value(ctx);
-  return {ctx.moved("slice_by_index", ctx.in(0), [&](Value* x) {
+  return {ctx.via("slice_by_index", ctx.in(0), [&](Value* x) {
     return b.slice_by_index(x, from, to, {.begin_mask = from_begin, .end_mask = to_end, .stride = stride});
   })};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

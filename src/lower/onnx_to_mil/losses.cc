@@ -3,7 +3,7 @@
 //   loss[n] = -x[n, label[n]] * weight[label[n]]       0 where the label is `ignore_index`
 #include "lower/onnx_to_mil/lowering.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 Value* loss_of(Lowering& ctx, Value* x) {
@@ -14,8 +14,8 @@ Value* loss_of(Lowering& ctx, Value* x) {
     counts = b.not_equal(labels, ctx.int_attr("ignore_index", 0));
     labels = b.select(counts, labels, 0);
   }
-  Value* places = b.expand_dims(labels, {.axes = {1}});
-  Value* picked = ctx.squeeze(b.gather_along_axis(x, places, {.axis = 1}), std::vector<int64_t>{1});
+  Value* indices = b.expand_dims(labels, {.axes = {1}});
+  Value* picked = ctx.squeeze(b.gather_along_axis(x, indices, {.axis = 1}), std::vector<int64_t>{1});
   Value* loss = b.mul(picked, ctx.like(picked, -1));
   Value* weight = ctx.has(2) ? b.gather(ctx.in(2), labels, {.axis = 0}) : nullptr;
   if (counts != nullptr) {
@@ -47,4 +47,4 @@ std::vector<Value*> lower_SoftmaxCrossEntropyLoss(Lowering& ctx) {
   return results;
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

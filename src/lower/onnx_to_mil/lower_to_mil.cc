@@ -14,7 +14,7 @@ namespace sardonyx {
 namespace {
 
 constexpr int kOldest = 6, kNewest = 10;
-// From this version on, all systems have the number of the year in their names.
+// From this version on, the versions of all systems are the year.
 constexpr int kNamedByYear = 10, kYear = 26;
 
 // Erases nodes that no result needs and that change no state. Recursion is over nesting only.
@@ -113,7 +113,7 @@ std::unique_ptr<Model> lower_to_mil(Model& onnx, const LowerToMilOptions& option
   mil->specification_version = options.version;
   if (options.version != mil::kNewestVersion) mil->set_opset_version("", options.version);
   mil->keep_alive_like(onnx);
-  to_mil::Context context(onnx, facts, *mil, options);
+  onnx_to_mil::Context context(onnx, facts, *mil, options);
   context.run();
   sweep(mil->graph());
   mil->compact();

@@ -10,7 +10,7 @@
 #include "ir/tensor_transform.h"
 #include "lower/onnx_to_mil/context.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 
 std::vector<int64_t> iota(size_t n, int64_t from) {
   std::vector<int64_t> v(n);
@@ -21,24 +21,11 @@ std::vector<int64_t> iota(size_t n, int64_t from) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Operands, results, attributes
 
-Value* Lowering::in(size_t i) {
-  if (!has(i)) throw Error(ErrorCode::kInvalidModel, fmt::format("{} has no operand {}", node.op().name, i));
-  return context_.value(*node.input(i));
-}
-
-std::vector<Value*> Lowering::ins() {
-  std::vector<Value*> values;
-  for (size_t i = 0; i < node.num_inputs(); ++i) {
-    if (has(i)) values.push_back(in(i));
-  }
-  return values;
-}
-
 const Type* Lowering::known(const Value& v, std::string_view what) {
-  const Type* t = context_.import(v.type());
+  const Type* t = context_.stored_type(v.type());
   if (t == nullptr || !t->ranked()) {
     unsupported(fmt::format("{} is {}, and Core ML knows tensors of known rank only", what,
-                            context_.onnx().types().to_string(v.type())));
+                            context_.source().types().to_string(v.type())));
   }
   return t;
 }
@@ -48,7 +35,7 @@ const Type* Lowering::in_type(size_t i) {
   return known(*node.input(i), fmt::format("operand {}", i));
 }
 
-const Type* Lowering::imported(const Type* onnx) { return context_.import(onnx); }
+const Type* Lowering::stored_type(const Type* onnx) { return context_.stored_type(onnx); }
 
 const Type* Lowering::out_type(size_t i) { return known(*node.result(i), fmt::format("result {}", i)); }
 
@@ -67,17 +54,6 @@ std::optional<std::vector<int64_t>> Lowering::ints(size_t i, std::string_view at
   return list;
 }
 
-std::optional<double> Lowering::number(size_t i) const {
-  const TensorPtr t = constant(i);
-  if (t == nullptr || t->size() == 0 || t->is_promise() || t->dtype() == DType::kString) return std::nullopt;
-  const double first = t->as_double(0);
-  if (t->is_splat()) return first;
-  for (int64_t k = 1; k < t->size(); ++k) {
-    if (t->as_double(k) != first) return std::nullopt;
-  }
-  return first;
-}
-
 std::vector<int64_t> Lowering::need_ints(size_t i, std::string_view attr, std::string_view what) const {
   if (auto list = ints(i, attr)) return *list;
   unsupported(fmt::format("{} computed at run time, and Core ML wants {} as a constant", what, what));
@@ -94,7 +70,7 @@ bool Lowering::is_never_negative(size_t i) const {
   const SymbolicValue* s = context_.onnx_facts().find(v);
   return s != nullptr && std::ranges::all_of(s->elements, [&](Dim d) {
            if (d.is_unknown()) return false;
-           const DimRange range = context_.onnx().dims().range(d);
+           const DimRange range = context_.source().dims().range(d);
            return range.min && *range.min >= 0;
          });
 }
@@ -118,7 +94,7 @@ bool Lowering::are_from_u32() const {
   return any;
 }
 
-Value* Lowering::turned(Value* x) { return b.add(x, b.i32(std::numeric_limits<int32_t>::min())); }
+Value* Lowering::flip_sign_bit(Value* x) { return b.add(x, b.i32(std::numeric_limits<int32_t>::min())); }
 
 std::vector<int64_t> Lowering::ints_attr(std::string_view name, size_t count, int64_t otherwise) const {
   auto list = node.attr_ints(name);
@@ -161,7 +137,7 @@ Value* Lowering::size(Dim d) {
   unsupported(fmt::format("the size {} is not known before the model runs, and nothing tells it", dims().to_string(d)));
 }
 
-Value* Lowering::sizes(std::span<const Dim> wanted) {
+Value* Lowering::shape(std::span<const Dim> wanted) {
   if (std::ranges::all_of(wanted, [](Dim d) { return d.is_int(); })) {
     std::vector<int64_t> ints;
     for (Dim d : wanted) ints.push_back(d.value());
@@ -229,7 +205,7 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> wanted) {
   }
   if (has_zero) unsupported("tensors without elements cannot be reshaped in Core ML, where 0 copies a size");
   if (open <= 1) return b.reshape(x, sizes);
-  // -1 stands for the one size that no operand has, if any.
+  // One size can be -1: one that no operand has, if there is such a size.
   std::vector<Dim> known(wanted.begin(), wanted.end());
   auto rest = std::ranges::find_if(known, [](Dim d) { return d.is_anonymous(); });
   if (rest == known.end()) {
@@ -237,12 +213,13 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> wanted) {
     rest = last.base() - 1;
   }
   *rest = Dim::of(-1);
-  return b.reshape(x, this->sizes(known));
+  return b.reshape(x, shape(known));
 }
 
 namespace {
 
-// What expand_dims made of, if it added exactly these axes; else null. A recurrent layer adds an axis that most models remove at once.
+// The operand of the expand_dims that added exactly these axes to make x; else null. A recurrent layer adds
+// an axis that most models remove at once.
 Value* without_added(Value* x, std::span<const int64_t> axes) {
   const Node* n = x->def();
   if (n == nullptr || !n->is("expand_dims") || n->input(1) == nullptr || !n->input(1)->is_constant()) return nullptr;
@@ -280,7 +257,7 @@ Value* Lowering::unsqueeze(Value* x, std::span<const int64_t> axes) {
 
 namespace {
 
-// What a transpose made of, if this one undoes it; else null.
+// The operand of the transpose that made x, if a transpose by `perm` undoes it; else null.
 Value* before_inverse(Value* x, std::span<const int64_t> perm) {
   const Node* n = x->def();
   if (n == nullptr || !n->is("transpose") || n->input(1) == nullptr || !n->input(1)->is_constant()) return nullptr;
@@ -302,8 +279,6 @@ Value* Lowering::transpose(Value* x, std::span<const int64_t> perm) {
   return b.transpose(x, {.perm = order});
 }
 
-Value* Lowering::like(Value* x, double v) { return b.scalar(x->dtype(), v); }
-
 Value* Lowering::expand(Value* x, std::span<const Dim> wanted) {
   const auto same = [](Dim p, Dim q) { return p == q; };
   if (std::ranges::equal(x->type()->dims(), wanted, same)) return x;
@@ -320,12 +295,12 @@ Value* Lowering::expand(Value* x, std::span<const Dim> wanted) {
     Value* full = unsqueeze(x, iota(missing));
     std::vector<int64_t> reps;
     for (size_t i = 0; i < wanted.size(); ++i) reps.push_back(full->type()->dim(i).is(1) ? wanted[i].value() : 1);
-    return moved("tile", full, [&](Value* v) { return b.tile(v, reps); });
+    return via("tile", full, [&](Value* v) { return b.tile(v, reps); });
   }
   // Broadcasts by multiplying with ones, which is exact for every number.
-  if (x->dtype() == DType::kBool) return b.logical_and(x, b.cast(b.fill(sizes(wanted), {.value = 1}), {.dtype = "bool"}));
+  if (x->dtype() == DType::kBool) return b.logical_and(x, b.cast(b.fill(shape(wanted), {.value = 1}), {.dtype = "bool"}));
   const TensorPtr one = Tensor::full(x->dtype(), {}, 1);
-  return b.mul(x, b.fill(sizes(wanted), {.value = one}));
+  return b.mul(x, b.fill(shape(wanted), {.value = one}));
 }
 
 Value* Lowering::select(Value* condition, Value* a, Value* other) {
@@ -355,7 +330,7 @@ Value* Lowering::wrapped(Value* x, DType to) {
   return b.sub(b.mod(b.add(x, range / 2), range), range / 2);
 }
 
-Value* Lowering::moved(std::string_view op, Value* x, const std::function<Value*(Value*)>& f) {
+Value* Lowering::via(std::string_view op, Value* x, const std::function<Value*(Value*)>& f) {
   if (takes(op, x->dtype())) return f(x);
   for (const DType d : {DType::kI32, DType::kF32}) {
     if (x->dtype() == DType::kBool && takes(op, d)) return b.not_equal(f(b.cast(x, {.dtype = d})), b.scalar(d, 0));
@@ -364,19 +339,8 @@ Value* Lowering::moved(std::string_view op, Value* x, const std::function<Value*
   unsupported(fmt::format("Core ML's {} takes no {} in {}", op, to_string(x->dtype()), coreml_target_name(version())));
 }
 
-std::vector<Value*> Lowering::lower_body(const Graph& body, std::span<Value* const> inputs, MilBuilder& block) {
-  SX_CHECK(inputs.size() == body.inputs().size(), "a body has another number of inputs");
-  for (size_t i = 0; i < inputs.size(); ++i) context_.bind(*body.input(i), inputs[i]);
-  context_.lower_nodes(body, block);
-  std::vector<Value*> results;
-  for (size_t i = 0; i < body.outputs().size(); ++i) results.push_back(context_.value(*body.output(i)));
-  return results;
-}
-
-void Lowering::unsupported(std::string why) const { throw Error(ErrorCode::kUnsupported, std::move(why)); }
-
 void Lowering::needs(int version, std::string_view what) const {
   unsupported(fmt::format("{} needs {}", what, coreml_target_name(version)));
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

@@ -1,6 +1,7 @@
-// Operators of onnxruntime (com.microsoft), which its optimizer and its quantizer of weights write. Slots and defaults are those of
-// onnxruntime's docs/ContribOperators.md. Attention is in microsoft_attention.cc, operators on quantized numbers in
-// microsoft_quantization.cc. The evaluator runs none of them: tests/python/test_to_coreml_microsoft.py compares with onnxruntime.
+// Operators of onnxruntime (com.microsoft), which its optimizer and its weight quantizer write. Slots and
+// defaults are from onnxruntime's docs/ContribOperators.md. Attention is in microsoft_attention.cc, operators
+// on quantized tensors in microsoft_quantization.cc. The evaluator runs none of them:
+// tests/python/test_to_coreml_microsoft.py compares with onnxruntime.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include "lower/onnx_to_mil/indices.h"
 #include "lower/onnx_to_mil/layers.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 constexpr int kIos18 = 9;
@@ -20,7 +21,7 @@ Value* of_rank(Lowering& ctx, size_t i, size_t rank) {
   return ctx.in(i);
 }
 
-// The activation of a fused operator. `parameter` gives its numbers in the order of ONNX's attributes.
+// The activation of a fused operator. `parameter` returns its parameters in the order of ONNX's attributes.
 Value* activated(Lowering& ctx, Value* y, const std::function<double(size_t)>& parameter) {
   MilBuilder& b = ctx.b;
   const std::string kind = ctx.string_attr("activation", "");
@@ -88,7 +89,8 @@ std::vector<Value*> lower_SkipSimplifiedLayerNormalization(Lowering& ctx) {
   return with_sum(ctx, ctx.b.mul(unit, ctx.in(2)), sum);
 }
 
-// The sum of the rows that words, positions and segments select, normalized. Result 1 counts the ones of each row of the mask.
+// The normalized sum of the embeddings of words, positions and segments. Result 1 is the sum of each row of
+// the mask.
 std::vector<Value*> lower_EmbedLayerNormalization(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value* ids = of_rank(ctx, 0, 2);
@@ -110,7 +112,7 @@ std::vector<Value*> lower_EmbedLayerNormalization(Lowering& ctx) {
 std::vector<Value*> lower_FusedMatMul(Lowering& ctx) {
   if (ctx.int_attr("transBatchA", 0) != 0 || ctx.int_attr("transBatchB", 0) != 0)
     ctx.unsupported("a product whose operands have their batch axes transposed (transBatchA, transBatchB)");
-  ctx.in_type(0), ctx.in_type(1);  // refuse what has no known rank
+  ctx.in_type(0), ctx.in_type(1);  // refuses unknown ranks
   Value* y = product(ctx, ctx.in(0), ctx.in(1), ctx.int_attr("transA", 0) != 0, ctx.int_attr("transB", 0) != 0);
   const double alpha = ctx.float_attr("alpha", 1);
   return {alpha == 1 ? y : ctx.b.mul(y, ctx.like(y, alpha))};
@@ -137,7 +139,7 @@ std::vector<Value*> lower_FusedConv(Lowering& ctx) {
 
 namespace {
 
-// Integers of few bits, packed along the bytes of each row, low bits first: u8 of 8 bits, u4 of fewer, [rows, count].
+// Unpacks integers from the bytes of each row, low bits first: u8 for 8 bits, u4 for fewer, [rows, count].
 TensorPtr unpacked(const TensorPtr& packed, int64_t rows, int64_t count, int64_t bits) {
   const DType to = bits == 8 ? DType::kU8 : DType::kU4;
   const int64_t each = packed->size() / rows;  // bytes
@@ -201,7 +203,7 @@ BlockedWeights weights_of(Lowering& ctx) {
   return w;
 }
 
-// (data - zero) * scale as a value: packed in the model where Core ML has it so.
+// (data - zero) * scale as a value, which stays packed in the model if Core ML has an op for it.
 Value* weight(Lowering& ctx, const BlockedWeights& w) {
   MilBuilder& b = ctx.b;
   const int64_t blocks = w.scales->shape()[1];
@@ -222,7 +224,7 @@ Value* weight(Lowering& ctx, const BlockedWeights& w) {
 
 }  // namespace
 
-// A table of rows, whose numbers are packed in bytes or of 4 bits. Each block of a row has a scale and a zero point.
+// Gathers rows of a table of 8-bit or 4-bit integers. Each block of a row has a scale and a zero point.
 std::vector<Value*> lower_GatherBlockQuantized(Lowering& ctx) {
   const TensorPtr data = ctx.constant(0), scales = ctx.in(2)->constant(), zeros = ctx.constant(3);
   if (data == nullptr || scales == nullptr || (ctx.has(3) && zeros == nullptr))
@@ -255,4 +257,4 @@ std::vector<Value*> lower_MatMulNBits(Lowering& ctx) {
   return {bias != nullptr ? ctx.b.add(y, bias) : y};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

@@ -1,9 +1,10 @@
-// onnxruntime's attention: Attention, which projects its operand itself, MultiHeadAttention and RotaryEmbedding.
+// onnxruntime's attention: Attention, which projects its operand itself, MultiHeadAttention and
+// RotaryEmbedding.
 //
 //   softmax(q k' * scale + hidden keys + attention_bias) v
 //
-// A key that the mask hides has mask_filter_value added to its scores, a key after the query the lowest number: a query all of whose
-// keys are hidden still sees them.
+// mask_filter_value is added to the scores of a masked key, and the lowest number to those of a key after the
+// query. A query whose keys are all masked still attends to them.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -11,20 +12,20 @@
 
 #include "lower/onnx_to_mil/layers.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 Dim dim(const Value* v, size_t axis) { return v->type()->dim(axis); }
 
-// 0 where `seen`, else the number. Core ML's select wants a branch of the condition's shape.
+// 0 where `seen`, else the number. Core ML's select needs one branch with the condition's shape.
 Value* zero_where(Lowering& ctx, Value* seen, DType d, double otherwise) {
   MilBuilder& b = ctx.b;
   return b.select(seen, b.mul(b.cast(seen, {.dtype = d}), b.scalar(d, 0)), b.scalar(d, otherwise));
 }
 
-// What is added to the scores of the keys that operand i hides, [batch, 1, queries or 1, keys].
-//   [batch, keys], [batch, queries, keys]: 1 for a key that counts
-//   [batch]: the number of keys that count
+// The bias for the scores that masks the keys by operand i, [batch, 1, queries or 1, keys].
+//   [batch, keys], [batch, queries, keys]: 1 for a key to attend to
+//   [batch]: the number of keys to attend to
 Value* hidden_by(Lowering& ctx, size_t i, Value* keys) {
   MilBuilder& b = ctx.b;
   Value* m = ctx.in(i);
@@ -67,9 +68,9 @@ Attended attention(Lowering& ctx, Operands o) {
   const auto add = [&](Value* v) { added = added == nullptr ? v : b.add(added, v); };
   if (ctx.has(o.mask)) add(hidden_by(ctx, o.mask, o.k));
   if (ctx.int_attr("unidirectional", 0) != 0) {
-    Value* place = b.expand_dims(counted(ctx, q, 2), {.axes = {1}});
-    if (o.past_k != nullptr) place = b.add(place, b.squeeze(ctx.size_of(o.past_k, 2), {.axes = {0}}));
-    add(zero_where(ctx, b.less_equal(counted(ctx, o.k, 2), place), q->dtype(), std::numeric_limits<float>::lowest()));
+    Value* position = b.expand_dims(counted(ctx, q, 2), {.axes = {1}});
+    if (o.past_k != nullptr) position = b.add(position, b.squeeze(ctx.size_of(o.past_k, 2), {.axes = {0}}));
+    add(zero_where(ctx, b.less_equal(counted(ctx, o.k, 2), position), q->dtype(), std::numeric_limits<float>::lowest()));
   }
   if (ctx.has(o.bias)) add(ctx.in(o.bias));
   double scale = ctx.float_attr("scale", 0);
@@ -91,7 +92,8 @@ Value* part(Lowering& ctx, Value* x, int64_t at) {
 
 }  // namespace
 
-// The weights of queries, keys and values are side by side. The past, and the present, are keys and values in one tensor.
+// The weights of queries, keys and values are concatenated. Past and present each hold keys and values in one
+// tensor.
 std::vector<Value*> lower_PackedAttention(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   if (ctx.int_attr("do_rotary", 0) != 0) ctx.unsupported("attention that also turns queries and keys (do_rotary)");
@@ -150,7 +152,7 @@ std::vector<Value*> lower_MultiHeadAttention(Lowering& ctx) {
   return results;
 }
 
-// Positions are given for each place, or as the first one.
+// Position ids are given for each token, or for the first token.
 std::vector<Value*> lower_CachedRotaryEmbedding(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   if (ctx.int_attr("is_packed_batching", 0) != 0)
@@ -158,7 +160,7 @@ std::vector<Value*> lower_CachedRotaryEmbedding(Lowering& ctx) {
   if (ctx.float_attr("scale", 1) != 1) ctx.unsupported("positions that are scaled");
   const Dim half = ctx.in_dims(2)[1];
   if (!half.is_int()) ctx.unsupported("angles of open size");
-  const int64_t turned = 2 * half.value();
+  const int64_t rotary = 2 * half.value();
   Value* x = ctx.in(0);
   const bool flat = ctx.rank(0) == 3;
   if (flat) {
@@ -166,17 +168,17 @@ std::vector<Value*> lower_CachedRotaryEmbedding(Lowering& ctx) {
     if (ctx.int_attr("rotary_embedding_dim", 0) == 0) {
       const Dim whole = ctx.in_dims(0)[2];
       if (!whole.is_int()) ctx.unsupported("heads whose size is not known");
-      heads = whole.value() / turned;
+      heads = whole.value() / rotary;
     }
     x = split_heads(ctx, x, heads);
   }
   if (!dim(x, 3).is_int()) ctx.unsupported("heads whose size is not known");
-  Value* places = ctx.in(1);
-  if (ctx.rank(1) == 1) places = b.expand_dims(b.add(counted(ctx, x, 2), places), {.axes = {0}});
-  const auto angles = [&](size_t i) { return b.expand_dims(b.gather(ctx.in(i), places, {.axis = 0}), {.axes = {1}}); };
+  Value* positions = ctx.in(1);
+  if (ctx.rank(1) == 1) positions = b.expand_dims(b.add(counted(ctx, x, 2), positions), {.axes = {0}});
+  const auto angles = [&](size_t i) { return b.expand_dims(b.gather(ctx.in(i), positions, {.axis = 0}), {.axes = {1}}); };
   Value* cosines = angles(2);
-  Value* y = rotated(ctx, x, cosines, angles(3), turned, ctx.int_attr("interleaved", 0) != 0);
+  Value* y = rotated(ctx, x, cosines, angles(3), rotary, ctx.int_attr("interleaved", 0) != 0);
   return {flat ? joined_heads(ctx, y) : y};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

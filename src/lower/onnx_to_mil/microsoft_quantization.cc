@@ -1,16 +1,16 @@
-// onnxruntime's operators on quantized numbers: the same on floats, between dequantization and quantization.
+// onnxruntime's operators on quantized tensors: dequantize, compute in floats, quantize.
 #include <fmt/format.h>
 
 #include <functional>
 
 #include "lower/onnx_to_mil/layers.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 Value* real(Lowering& ctx, size_t i) { return dequantized(ctx, {i, i + 1, i + 2}, DType::kF32); }
 
-// f of operand 0, which has its scale and zero point behind it, as has the result.
+// f of operand 0. Operands 1 and 2 are its scale and zero point, operands 3 and 4 those of the result.
 std::vector<Value*> of_one(Lowering& ctx, const std::function<Value*(Value*)>& f) {
   return {quantized(ctx, f(real(ctx, 0)), 3, 4)};
 }
@@ -52,7 +52,7 @@ std::vector<Value*> lower_QLinearLeakyRelu(Lowering& ctx) {
   return of_one(ctx, [&](Value* x) { return ctx.b.leaky_relu(x, {.alpha = ctx.like(x, ctx.float_attr("alpha", 0.01))}); });
 }
 
-// `opset` is that of the Softmax it stands for. Before 13, all axes from `axis` on are one.
+// `opset` is the opset whose Softmax is meant. Before 13, Softmax treats all axes from `axis` on as one.
 std::vector<Value*> lower_QLinearSoftmax(Lowering& ctx) {
   const size_t axis = from_front(ctx.int_attr("axis", -1), ctx.rank(0));
   if (ctx.int_attr("opset", 13) < 13 && axis + 1 != ctx.rank(0))
@@ -85,7 +85,7 @@ std::vector<Value*> lower_DynamicQuantizeMatMul(Lowering& ctx) {
   return {biased_product(ctx, rounded_to_bytes(ctx, 0), 2, 3, 4)};
 }
 
-// Scales of operand 0 are for each of its columns.
+// Operand 0 has one scale per column.
 std::vector<Value*> lower_MatMulIntegerToFloat(Lowering& ctx) {
   const size_t rank = ctx.rank(0);
   Value* x = dequantized(ctx, {0, 2, 4}, ctx.in(2)->dtype(), rank < 2 ? 0 : as_int(rank) - 1);
@@ -104,4 +104,4 @@ std::vector<Value*> lower_QGemm(Lowering& ctx) {
   return {ctx.has(7) ? quantized(ctx, y, 7, 8) : y};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

@@ -1,11 +1,12 @@
-// NonMaxSuppression: a loop takes the best box of every image and class at once, and drops what overlaps it too much. Core ML's own op
-// returns a fixed number of boxes, and ONNX's those that are left: the rows found are read by non_zero.
+// NonMaxSuppression: each iteration of a loop selects the best remaining box of every image and class, and
+// removes the boxes that overlap it too much. Core ML's own op returns a fixed number of boxes; ONNX returns
+// only the selected ones, which non_zero finds.
 #include <algorithm>
 #include <limits>
 
 #include "lower/onnx_to_mil/counted_loop.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 // The corners of boxes, and their areas: [batch, classes, boxes], of one box [batch, classes, 1].
@@ -34,7 +35,7 @@ Corners corners(Lowering& ctx, const std::vector<Dim>& dims) {
   return c;
 }
 
-// The share of the union that both have. Boxes without an area share nothing.
+// Intersection over union; 0 for boxes without an area.
 Value* overlap(MilBuilder& b, const Corners& one, const Corners& all) {
   Value* height = b.sub(b.minimum(one.bottom, all.bottom), b.maximum(one.top, all.top));
   Value* width = b.sub(b.minimum(one.right, all.right), b.maximum(one.left, all.left));
@@ -48,14 +49,14 @@ std::vector<Value*> lower_NonMaxSuppression(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value* scores = ctx.in(1);
   const std::vector<Dim> dims(scores->type()->dims().begin(), scores->type()->dims().end());
-  const auto known = ctx.has(2) ? ctx.number(2) : 0.0;
+  const auto known = ctx.has(2) ? ctx.splat_value(2) : 0.0;
   if (known && *known <= 0) ctx.unsupported("max_output_boxes_per_class of 0, the default, which selects no box");
   const auto one = [&](size_t i) { return ctx.reshape(ctx.in(i), {}); };
   Value* limit = ctx.has(3) ? ctx.cast(one(3), scores->dtype()) : ctx.like(scores, 0);
   Value* none = ctx.like(scores, -std::numeric_limits<double>::infinity());
   if (ctx.has(4)) scores = b.select(b.greater(scores, ctx.cast(one(4), scores->dtype())), scores, none);
   const Corners all = corners(ctx, dims);
-  Value* places = b.range_1d(b.squeeze(ctx.size_of(scores, 2), {.axes = {0}}), 0, 1);
+  Value* boxes_by_index = b.range_1d(b.squeeze(ctx.size_of(scores, 2), {.axes = {0}}), 0, 1);
   Counted loop;
   loop.most = b.squeeze(ctx.size_of(scores, 2), {.axes = {0}});
   constexpr double kAll = std::numeric_limits<int32_t>::max();  // exporters write the largest i64
@@ -69,7 +70,7 @@ std::vector<Value*> lower_NonMaxSuppression(Lowering& ctx) {
     Value* is_box = block.greater(block.reduce_max(left, {.axes = {2}, .keep_dims = true}), none);
     const auto taken = [&](Value* v) { return block.gather_along_axis(v, best, {.axis = 2}); };
     const Corners chosen{taken(all.top), taken(all.left), taken(all.bottom), taken(all.right), taken(all.area)};
-    Value* gone = block.logical_or(block.greater(overlap(block, chosen, all), limit), block.equal(places, best));
+    Value* gone = block.logical_or(block.greater(overlap(block, chosen, all), limit), block.equal(boxes_by_index, best));
     Value* row = block.select(is_box, best, block.i32(-1));
     return {block.select(gone, none, left), block.squeeze(row, {.axes = {2}})};
   };
@@ -81,4 +82,4 @@ std::vector<Value*> lower_NonMaxSuppression(Lowering& ctx) {
   return {b.concat(std::vector<Value*>{images, boxes}, {.axis = 1, .interleave = false})};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

@@ -1,11 +1,11 @@
-// Normalizations: Core ML's own ops where gamma and beta are constants of the right shape, else the arithmetic.
+// Normalizations: Core ML's own ops if gamma and beta are constants of the right shape, else arithmetic.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "lower/onnx_to_mil/layers.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 // A per-channel vector reshaped to broadcast to x: [C, 1, 1].
@@ -20,7 +20,7 @@ Value* scaled(Lowering& ctx, Value* x, Value* gamma, Value* beta) {
 
 bool is_constant(const Value* v) { return v != nullptr && v->is_constant(); }
 
-// In training mode: the moments of the batch normalize it, and move the running ones.
+// In training mode: normalizes by the moments of the batch, and updates the running moments.
 std::vector<Value*> trained(Lowering& ctx, double epsilon) {
   MilBuilder& b = ctx.b;
   Value* x = ctx.in(0);
@@ -134,7 +134,7 @@ std::vector<Value*> lower_LpNormalization(Lowering& ctx) {
   const std::vector<int64_t> axes{as_int(from_front(ctx.int_attr("axis", -1), ctx.rank(0)))};
   Value* norm = ctx.int_attr("p", 2) == 1 ? b.reduce_l1_norm(x, {.axes = axes, .keep_dims = true})
                                           : b.reduce_l2_norm(x, {.axes = axes, .keep_dims = true});
-  // Zeros stay zeros.
+  // Zero vectors stay zero.
   Value* below = b.select(b.equal(norm, ctx.like(x, 0)), ctx.like(x, 1), norm);
   return {b.real_div(x, below)};
 }
@@ -151,10 +151,10 @@ std::vector<Value*> lower_RMSNormalization(Lowering& ctx) {
   Value* x = ctx.in(0);
   Value* factor = inverse_rms(ctx, x, from_front(ctx.int_attr("axis", -1), ctx.rank(0)), ctx.float_attr("epsilon", 1e-5));
   Value* y = b.mul(x, factor);
-  std::vector<Value*> results{ctx.cast(b.mul(y, ctx.cast(ctx.in(1), y->dtype())), stored(ctx.out_dtype()))};
+  std::vector<Value*> results{ctx.cast(b.mul(y, ctx.cast(ctx.in(1), y->dtype())), stored_dtype(ctx.out_dtype()))};
   if (ctx.is_used(1)) results.push_back(factor);
   results.resize(ctx.node.num_results());
   return results;
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

@@ -6,15 +6,15 @@
 #include "lower/onnx_to_mil/context.h"
 #include "lower/onnx_to_mil/indices.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 
 namespace {
 
-// With k computed, as min(100, n): everything in order, and the first k of it.
+// For a computed k, as min(100, n): sorts all elements, and slices the first k.
 std::vector<Value*> sorted(Lowering& ctx, Value* x, size_t axis, bool ascending, bool all) {
   MilBuilder& b = ctx.b;
   if (!ctx.takes("argsort", x->dtype())) ctx.unsupported(fmt::format("Core ML's argsort takes no {}", to_string(x->dtype())));
-  Value* places = b.argsort(x, {.ascending = ascending, .axis = as_int(axis)});
+  Value* indices = b.argsort(x, {.ascending = ascending, .axis = as_int(axis)});
   if (!all) {
     const size_t rank = x->type()->rank();
     Value* k = ctx.reshape(ctx.in(1), std::vector<Dim>{Dim::of(1)});
@@ -22,9 +22,9 @@ std::vector<Value*> sorted(Lowering& ctx, Value* x, size_t axis, bool ascending,
     std::erase_if(to, [](Value* v) { return v->is_constant() && v->constant()->size() == 0; });
     std::vector<bool> whole(rank, true);
     whole[axis] = false;
-    places = b.slice_by_index(places, b.i32s(std::vector<int64_t>(rank)), ctx.join(to), {.end_mask = whole});
+    indices = b.slice_by_index(indices, b.i32s(std::vector<int64_t>(rank)), ctx.join(to), {.end_mask = whole});
   }
-  return {ctx.turned_if_u32(b.gather_along_axis(x, places, {.axis = as_int(axis)})), places};
+  return {ctx.flip_sign_bit_if_u32(b.gather_along_axis(x, indices, {.axis = as_int(axis)})), indices};
 }
 
 // Whether k, which is computed, is the size of the axis.
@@ -38,16 +38,17 @@ bool takes_all(Lowering& ctx, size_t axis) {
 
 std::vector<Value*> lower_TopK(Lowering& ctx) {
   const size_t axis = from_front(ctx.int_attr("axis", -1), ctx.rank(0));
-  Value* x = ctx.turned_if_u32(ctx.in(0));
+  Value* x = ctx.flip_sign_bit_if_u32(ctx.in(0));
   const bool ascending = ctx.int_attr("largest", 1) == 0;
   const auto k = ctx.ints(1, "k");
   if (!k) return sorted(ctx, x, axis, ascending, takes_all(ctx, axis));
   if (!ctx.takes("topk", x->dtype())) ctx.unsupported(fmt::format("Core ML's topk takes no {}", to_string(x->dtype())));
   Node& n = ctx.b.topk(x, 2, {.ascending = ascending, .axis = as_int(axis), .k = k->at(0)});
-  return {ctx.turned_if_u32(n.result(0)), n.result(1)};
+  return {ctx.flip_sign_bit_if_u32(n.result(0)), n.result(1)};
 }
 
-// Negative indices count from the end; those outside of the places mark none. one_hot says nothing of either.
+// Negative indices count from the end; indices out of range set no element. Core ML documents neither for
+// one_hot.
 std::vector<Value*> lower_OneHot(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const auto depth = ctx.constant(1) != nullptr ? std::optional(ctx.constant(1)->as_int(0)) : std::nullopt;
@@ -55,11 +56,11 @@ std::vector<Value*> lower_OneHot(Lowering& ctx) {
   const size_t rank = ctx.rank(0);
   const size_t axis = from_front(ctx.int_attr("axis", -1), rank + 1);
   if (const TensorPtr values = ctx.constant(2); values != nullptr && ctx.out_dtype() != DType::kBool && is_from_pytorch(ctx)) {
-    const DType d = stored(ctx.out_dtype());
+    const DType d = stored_dtype(ctx.out_dtype());
     const TensorPtr off = Tensor::full(d, {}, values->as_double(0)), on = Tensor::full(d, {}, values->as_double(1));
     return {b.one_hot(ctx.cast(ctx.in(0), DType::kI32), *depth, {.axis = as_int(axis), .off_value = off, .on_value = on})};
   }
-  Value* places = b.expand_dims(ctx.cast(ctx.in(0), DType::kI32), {.axes = {as_int(axis)}});
+  Value* indices = b.expand_dims(ctx.cast(ctx.in(0), DType::kI32), {.axes = {as_int(axis)}});
   std::vector<int64_t> shape(rank + 1 - axis, 1);
   shape[0] = *depth;
   const auto numbers = [&](int64_t first) {
@@ -67,11 +68,11 @@ std::vector<Value*> lower_OneHot(Lowering& ctx) {
     for (int64_t i = 0; i < *depth; ++i) list.push_back(static_cast<int32_t>(first + i));
     return b.constant(Tensor::of<int32_t>(DType::kI32, shape, list));
   };
-  Value* marked = b.equal(places, numbers(0));
-  if (!ctx.is_never_negative(0)) marked = b.logical_or(marked, b.equal(places, numbers(-*depth)));
+  Value* marked = b.equal(indices, numbers(0));
+  if (!ctx.is_never_negative(0)) marked = b.logical_or(marked, b.equal(indices, numbers(-*depth)));
   Value *off = nullptr, *on = nullptr;
   if (const TensorPtr values = ctx.constant(2)) {
-    const DType d = stored(ctx.out_dtype());
+    const DType d = stored_dtype(ctx.out_dtype());
     const double first = values->as_double(0), second = values->as_double(1);
     if (d != DType::kBool && first == 0 && second == 1) return {b.cast(marked, {.dtype = d})};
     off = b.scalar(d, first);
@@ -80,8 +81,8 @@ std::vector<Value*> lower_OneHot(Lowering& ctx) {
       return {b.select(marked, b.fill_like(b.cast(marked, {.dtype = d}), {.value = on->constant()}), off)};
   } else {
     Value* both = ctx.in(2);
-    off = ctx.moved("slice_by_index", both, [&](Value* v) { return b.slice_by_index(v, {0}, {1}); });
-    on = ctx.moved("slice_by_index", both, [&](Value* v) { return b.slice_by_index(v, {1}, {2}); });
+    off = ctx.via("slice_by_index", both, [&](Value* v) { return b.slice_by_index(v, {0}, {1}); });
+    on = ctx.via("slice_by_index", both, [&](Value* v) { return b.slice_by_index(v, {1}, {2}); });
   }
   return {ctx.select(marked, on, off)};
 }
@@ -110,7 +111,7 @@ std::vector<Value*> lower_EyeLike(Lowering& ctx) {
   const auto dims = ctx.out_dims();
   if (!ctx.out_type()->is_static()) ctx.unsupported("a diagonal of open size");
   const int64_t rows = dims[0].value(), columns = dims[1].value(), k = ctx.int_attr("k", 0);
-  const DType d = stored(ctx.out_dtype());
+  const DType d = stored_dtype(ctx.out_dtype());
   std::vector<std::byte> bytes(byte_size(d, static_cast<uint64_t>(rows * columns)));
   for (int64_t i = 0; i < rows; ++i) {
     if (const int64_t at = i + k; at >= 0 && at < columns) {
@@ -201,7 +202,7 @@ std::vector<Value*> lower_NonZero(Lowering& ctx) {
 
 std::vector<Value*> lower_ReverseSequence(Lowering& ctx) {
   Value* lengths = ctx.in(1);
-  return {ctx.moved("reverse_sequence", ctx.in(0), [&](Value* x) {
+  return {ctx.via("reverse_sequence", ctx.in(0), [&](Value* x) {
     return ctx.b.reverse_sequence(x, lengths,
                                   {.batch_axis = ctx.int_attr("batch_axis", 1), .seq_axis = ctx.int_attr("time_axis", 0)});
   })};
@@ -215,4 +216,4 @@ std::vector<Value*> lower_LRN(Lowering& ctx) {
                                         .size = ctx.int_attr("size", 1)})};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

@@ -1,7 +1,7 @@
 // Pooling.
 //
-// Core ML's pools have no dilation and no places of maxima. There, one strided slice of the operand for each place of the window
-// gives the elements to combine.
+// Core ML's pools have no dilation and return no indices of maxima. These pools combine strided slices of the
+// operand, one for each position in the window.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,14 +11,15 @@
 #include "lower/onnx_to_mil/layers.h"
 #include "lower/onnx_to_mil/window.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
-// With ceil_mode, the last window may extend beyond the end. If sizes are known, this is extra padding at the end.
+// With ceil_mode, the last window may extend beyond the end. If sizes are known, this is extra padding at the
+// end.
 struct Pool {
   Window w;
   bool ceil = false;
-  std::vector<int64_t> extra;  // per spatial axis: the part of the padding at the end that is for ceil_mode
+  std::vector<int64_t> extra;  // per spatial axis: padding at the end that ceil_mode adds
   bool is_longer() const {
     return std::ranges::any_of(extra, [](int64_t n) { return n != 0; });
   }
@@ -49,8 +50,8 @@ Pool pool_of(Lowering& ctx) {
   return p;
 }
 
-// Calls f with the offset of each place of the window, the last axis first.
-void for_each_place(const Window& w, const std::function<void(const std::vector<int64_t>& offset)>& f) {
+// Calls f with the offset of each position in the window, the last axis fastest.
+void for_each_offset(const Window& w, const std::function<void(const std::vector<int64_t>& offset)>& f) {
   std::vector<int64_t> at(w.spatial());
   for (;;) {
     std::vector<int64_t> offset;
@@ -62,7 +63,7 @@ void for_each_place(const Window& w, const std::function<void(const std::vector<
   }
 }
 
-// The spatial sizes. Refuses the node if one is open.
+// The spatial sizes. Refuses the node if one is not known.
 std::vector<int64_t> spatial(Lowering& ctx, std::span<const Dim> dims) {
   std::vector<int64_t> sizes;
   for (Dim d : dims.subspan(2)) {
@@ -72,15 +73,15 @@ std::vector<int64_t> spatial(Lowering& ctx, std::span<const Dim> dims) {
   return sizes;
 }
 
-// The elements at each place of all windows, one tensor for each place: strided slices of x, which is padded with `fill`.
+// For each position in the window, the elements of all windows at that position: strided slices of x, padded
+// with `fill`.
 std::vector<Value*> slices(Lowering& ctx, Value* x, const Pool& p, double fill) {
   MilBuilder& b = ctx.b;
   const Window& w = p.w;
   constexpr int64_t kMost = 128;
-  int64_t places = 1;
-  for (int64_t k : w.kernel) places *= k;
-  if (places > kMost)
-    ctx.unsupported(fmt::format("a window of {} places with dilation or with the places of its maxima", places));
+  int64_t size = 1;
+  for (int64_t k : w.kernel) size *= k;
+  if (size > kMost) ctx.unsupported(fmt::format("a window of {} places with dilation or with the places of its maxima", size));
   const std::vector<int64_t> out = spatial(ctx, ctx.out_dims());
   if (w.is_padded()) {
     std::vector<int64_t> pads(4);
@@ -90,7 +91,7 @@ std::vector<Value*> slices(Lowering& ctx, Value* x, const Pool& p, double fill) 
   std::vector<bool> whole(w.spatial() + 2);
   whole[0] = whole[1] = true;
   std::vector<Value*> all;
-  for_each_place(w, [&](const std::vector<int64_t>& offset) {
+  for_each_offset(w, [&](const std::vector<int64_t>& offset) {
     std::vector<int64_t> begin(2), end(2), stride{1, 1};
     for (size_t i = 0; i < w.spatial(); ++i) {
       begin.push_back(offset[i]);
@@ -108,7 +109,7 @@ Value* total(Lowering& ctx, const std::vector<Value*>& xs) {
   return sum;
 }
 
-// [1, 1, sizes...] from a number for each position.
+// A constant of shape [1, 1, sizes...], with the number that f returns for each index.
 Value* for_positions(Lowering& ctx, DType d, const std::vector<int64_t>& sizes,
                      const std::function<int64_t(const std::vector<int64_t>& at)>& f) {
   int64_t count = 1;
@@ -130,7 +131,7 @@ Value* for_positions(Lowering& ctx, DType d, const std::vector<int64_t>& sizes,
   return ctx.b.constant(Tensor::own(d, std::move(shape), std::move(bytes)));
 }
 
-// How many places of each window count in an average.
+// The number of elements of each window that an average includes.
 Value* counts(Lowering& ctx, const Pool& p, bool with_padding, DType d) {
   const Window& w = p.w;
   const std::vector<int64_t> in = spatial(ctx, ctx.in_dims(0));
@@ -140,8 +141,8 @@ Value* counts(Lowering& ctx, const Pool& p, bool with_padding, DType d) {
       const int64_t before = with_padding ? w.pads[2 * i] : 0, after = with_padding ? w.pads[2 * i + 1] - p.extra[i] : 0;
       int64_t inside = 0;
       for (int64_t k = 0; k < w.kernel[i]; ++k) {
-        const int64_t place = at[i] * w.strides[i] - w.pads[2 * i] + k * w.dilations[i];
-        inside += place >= -before && place < in[i] + after ? 1 : 0;
+        const int64_t index = at[i] * w.strides[i] - w.pads[2 * i] + k * w.dilations[i];
+        inside += index >= -before && index < in[i] + after ? 1 : 0;
       }
       product *= inside;
     }
@@ -187,9 +188,9 @@ std::vector<Value*> lower_LpPool(Lowering& ctx) {
                                       .pad = p.w.pads,
                                       .pad_type = p.w.is_padded() ? p.w.pad_type : "valid",
                                       .strides = p.w.strides});
-    int64_t places = 1;
-    for (int64_t k : p.w.kernel) places *= k;
-    sum = b.mul(mean, ctx.like(x, static_cast<double>(places)));
+    int64_t count = 1;
+    for (int64_t k : p.w.kernel) count *= k;
+    sum = b.mul(mean, ctx.like(x, static_cast<double>(count)));
   }
   return {power == 1 ? sum : b.pow(sum, ctx.like(x, 1.0 / static_cast<double>(power)))};
 }
@@ -207,8 +208,9 @@ std::vector<Value*> lower_GlobalLpPool(Lowering& ctx) {
 
 namespace {
 
-// The places of the maxima among all elements of the operand, row after row or, with storage_order 1, column after column.
-Value* places_of(Lowering& ctx, const std::vector<Value*>& xs, const Pool& p) {
+// The flat indices of the maxima in the operand, in row-major order; in column-major order with storage_order
+// 1.
+Value* indices_of(Lowering& ctx, const std::vector<Value*>& xs, const Pool& p) {
   MilBuilder& b = ctx.b;
   const Window& w = p.w;
   const auto dims = ctx.in_dims(0);
@@ -223,7 +225,7 @@ Value* places_of(Lowering& ctx, const std::vector<Value*>& xs, const Pool& p) {
     plane *= in[i];
   }
   std::vector<int64_t> offsets;
-  for_each_place(w, [&](const std::vector<int64_t>& offset) {
+  for_each_offset(w, [&](const std::vector<int64_t>& offset) {
     int64_t sum = 0;
     for (size_t i = 0; i < offset.size(); ++i) sum += offset[i] * step[i];
     offsets.push_back(sum);
@@ -239,8 +241,8 @@ Value* places_of(Lowering& ctx, const std::vector<Value*>& xs, const Pool& p) {
   for (int64_t k = 0; k < dims[0].value() * dims[1].value(); ++k) planes.push_back(static_cast<int32_t>(k * plane));
   std::vector<int64_t> shape{dims[0].value(), dims[1].value()};
   shape.resize(in.size() + 2, 1);
-  Value* place = b.add(within, first);
-  return b.add(place, b.constant(Tensor::of<int32_t>(DType::kI32, shape, planes)));
+  Value* index = b.add(within, first);
+  return b.add(index, b.constant(Tensor::of<int32_t>(DType::kI32, shape, planes)));
 }
 
 }  // namespace
@@ -250,12 +252,12 @@ std::vector<Value*> lower_MaxPool(Lowering& ctx) {
   const Pool p = pool_of(ctx);
   Value* x = ctx.in(0);
   if (x->dtype() == DType::kI32) x = ctx.cast(x, DType::kF32);  // ONNX has pools of bytes only
-  Value *best = nullptr, *places = nullptr;
+  Value *best = nullptr, *indices = nullptr;
   if (p.is_dilated() || ctx.is_used(1)) {
     const std::vector<Value*> xs = slices(ctx, x, p, -std::numeric_limits<double>::infinity());
     best = xs[0];
     for (size_t i = 1; i < xs.size(); ++i) best = b.maximum(best, xs[i]);
-    if (ctx.is_used(1)) places = places_of(ctx, xs, p);
+    if (ctx.is_used(1)) indices = indices_of(ctx, xs, p);
   } else {
     best = b.max_pool(x, {.ceil_mode = p.ceil,
                           .kernel_sizes = p.w.kernel,
@@ -263,12 +265,13 @@ std::vector<Value*> lower_MaxPool(Lowering& ctx) {
                           .pad_type = p.w.is_padded() ? p.w.pad_type : "valid",
                           .strides = p.w.strides});
   }
-  std::vector<Value*> results{ctx.cast(best, stored(ctx.out_dtype())), places};
+  std::vector<Value*> results{ctx.cast(best, stored_dtype(ctx.out_dtype())), indices};
   results.resize(ctx.node.num_results());
   return results;
 }
 
-// Puts each element back to its place among zeros. The places are those of the result without `output_shape`.
+// Writes each element to its index in a tensor of zeros. The indices are those of a result without
+// `output_shape`.
 std::vector<Value*> lower_MaxUnpool(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value *x = ctx.in(0), *at = ctx.in(1);
@@ -303,4 +306,4 @@ std::vector<Value*> lower_GlobalMaxPool(Lowering& ctx) {
   return {ctx.b.reduce_max(ctx.in(0), {.axes = iota(ctx.rank(0) - 2, 2), .keep_dims = true})};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

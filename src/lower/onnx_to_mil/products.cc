@@ -4,9 +4,9 @@
 #include "ir/tensor_transform.h"
 #include "lower/onnx_to_mil/layers.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 
-// Vectors become matrices; a reshape removes the axis again.
+// Vectors become matrices; a reshape removes the added axis from the product.
 Value* product(Lowering& ctx, Value* x, Value* y, bool transpose_x, bool transpose_y) {
   if (!ctx.takes("matmul", x->dtype())) ctx.unsupported(fmt::format("Core ML's matmul takes no {}", to_string(x->dtype())));
   const bool row = x->type()->rank() == 1, column = y->type()->rank() == 1;
@@ -21,7 +21,7 @@ Value* product(Lowering& ctx, Value* x, Value* y, bool transpose_x, bool transpo
 }
 
 std::vector<Value*> lower_MatMul(Lowering& ctx) {
-  ctx.in_type(0), ctx.in_type(1);  // refuse what has no known rank
+  ctx.in_type(0), ctx.in_type(1);  // refuses unknown ranks
   return {product(ctx, ctx.in(0), ctx.in(1))};
 }
 
@@ -62,4 +62,4 @@ std::vector<Value*> lower_Gemm(Lowering& ctx) {
   return {b.add(z, beta == 1 ? c : b.mul(c, ctx.like(c, beta)))};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

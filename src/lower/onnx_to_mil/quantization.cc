@@ -1,11 +1,12 @@
 // QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, and operators on quantized tensors.
 //
-//   DequantizeLinear(constant, scale, zero)   =>   constexpr_affine_dequantize (iOS 16), constexpr_blockwise_shift_scale (iOS 18)
+//   DequantizeLinear(constant, scale, zero)   =>   constexpr_affine_dequantize (iOS 16),
+//                                                  constexpr_blockwise_shift_scale (iOS 18)
 //   DequantizeLinear(x, scale, zero)          =>   dequantize (iOS 17), else (x - zero) * scale
 //   QuantizeLinear(x, scale, zero)            =>   quantize (iOS 17), else clip(round(x / scale) + zero)
 //
-// QLinearMatMul and QLinearConv are float ops between these. MatMulInteger and ConvInteger have exact integers as results: they are refused
-// where single precision might not hold a sum.
+// QLinearMatMul and QLinearConv are float ops between these. MatMulInteger and ConvInteger return exact
+// integers, and are computed in f32: they are refused if f32 might not represent a sum exactly.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,15 +17,15 @@
 #include "lower/onnx_to_mil/layers.h"
 #include "lower/onnx_to_mil/window.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 constexpr int kIos16 = 7, kIos17 = 8, kIos18 = 9;
 
 bool is_byte(DType d) { return d == DType::kU8 || d == DType::kI8; }
 
-// A scale or zero point, shaped to broadcast to numbers of type x: a scalar, one number for each index of the axis, or one for each block
-// along it.
+// A scale or zero point, reshaped to broadcast to a tensor of type x: a scalar, one number per index of the
+// axis, or one per block along it.
 Value* along(Lowering& ctx, Value* v, const Type* x, size_t axis) {
   const size_t rank = x->rank();
   const size_t own = v->type()->rank();
@@ -49,7 +50,7 @@ Value* along(Lowering& ctx, Value* v, const Type* x, size_t axis) {
   return ctx.b.slice_by_index(wide, std::vector<int64_t>(own), end, {.end_mask = all});
 }
 
-// Where the numbers of type x have their scales and zero points: operands of the node.
+// How scales and zero points, operands of the node, apply to a tensor of type x.
 struct Quantized {
   size_t scale = 0, zero = 0;
   size_t axis = 0;
@@ -59,7 +60,7 @@ struct Quantized {
 Quantized look(Lowering& ctx, const Type* x, size_t scale, size_t zero, int64_t axis) {
   Quantized q{.scale = scale, .zero = zero};
   const size_t rank = x->rank(), scales = ctx.rank(scale);
-  q.per_axis = scales == 1 && rank > 0 && !ctx.in_dims(scale)[0].is(1);  // one number is for all elements, whatever the axis
+  q.per_axis = scales == 1 && rank > 0 && !ctx.in_dims(scale)[0].is(1);  // a single number applies to all elements
   q.blocks = scales > 1;
   if (q.per_axis || q.blocks) q.axis = from_front(axis, rank);
   if (q.axis > 0 && q.axis >= rank) ctx.unsupported(fmt::format("axis {} of quantized numbers of rank {}", q.axis, rank));
@@ -69,7 +70,7 @@ Quantized look(Lowering& ctx, const Type* x, size_t scale, size_t zero, int64_t 
 // The constant zero point in the quantized type; null if it is absent or all zeros.
 TensorPtr zero_point(Lowering& ctx, const Quantized& q) {
   const TensorPtr zero = ctx.constant(q.zero);
-  return ctx.number(q.zero) == 0.0 ? nullptr : zero;
+  return ctx.splat_value(q.zero) == 0.0 ? nullptr : zero;
 }
 
 bool has_constant_zero(Lowering& ctx, const Quantized& q) { return !ctx.has(q.zero) || ctx.constant(q.zero) != nullptr; }
@@ -107,7 +108,7 @@ Value* constexpr_of(Lowering& ctx, const TensorPtr& x, const Quantized& q) {
         {.axis = as_int(q.axis), .quantized_data = x, .scale = one_number(scale), .zero_point = off});
   }
   if (!(halves || (bytes && q.blocks)) || ctx.version() < kIos18) return nullptr;
-  // There, scales have x's rank; along each axis, one scale applies to a whole number of elements.
+  // Here, scales have x's rank; along each axis, one scale applies to a fixed number of elements.
   std::vector<int64_t> shape(x->rank(), 1);
   if (q.blocks) shape.assign(scale->shape().begin(), scale->shape().end());
   if (q.per_axis) shape[q.axis] = scale->size();
@@ -128,7 +129,7 @@ Value* dequantized(Lowering& ctx, QuantizedOperand operand, DType to, int64_t ax
   const size_t x = operand.x;
   MilBuilder& b = ctx.b;
   const Quantized q = look(ctx, ctx.in_type(x), operand.scale, operand.zero, axis);
-  if (stored(ctx.in_dtype(x)) != DType::kI32)
+  if (stored_dtype(ctx.in_dtype(x)) != DType::kI32)
     ctx.unsupported(fmt::format("quantized numbers of {}", to_string(ctx.in_dtype(x))));
   const bool same = ctx.in(q.scale)->dtype() == to;
   if (const TensorPtr known = ctx.constant(x)) {
@@ -152,7 +153,7 @@ Value* dequantized(Lowering& ctx, QuantizedOperand operand, DType to, int64_t ax
 }
 
 std::vector<Value*> lower_DequantizeLinear(Lowering& ctx) {
-  return {ctx.cast(dequantized(ctx, {0, 1, 2}, ctx.in(1)->dtype(), ctx.int_attr("axis", 1)), stored(ctx.out_dtype()))};
+  return {ctx.cast(dequantized(ctx, {0, 1, 2}, ctx.in(1)->dtype(), ctx.int_attr("axis", 1)), stored_dtype(ctx.out_dtype()))};
 }
 
 Value* quantized(Lowering& ctx, Value* y, size_t scale_at, size_t zero_at, int64_t axis) {
@@ -177,7 +178,7 @@ Value* quantized(Lowering& ctx, Value* y, size_t scale_at, size_t zero_at, int64
 }
 
 std::vector<Value*> lower_QuantizeLinear(Lowering& ctx) {
-  ctx.in_type(0);  // refuse what has no known rank
+  ctx.in_type(0);  // refuses unknown ranks
   Value* x = ctx.in(0);
   if (x->dtype() == DType::kI32) x = ctx.cast(x, ctx.in(1)->dtype());
   return {quantized(ctx, x, 1, 2, ctx.int_attr("axis", 1))};
@@ -219,9 +220,9 @@ Value* rounded_to_bytes(Lowering& ctx, size_t x) {
 
 namespace {
 
-constexpr int64_t kExact = (1 << 24) / (255 * 255);  // products of bytes whose sum single precision holds
+constexpr int64_t kExact = (1 << 24) / (255 * 255);  // products of bytes whose sum is exact in f32
 
-// Operand x less its zero point, which has one number, or one for each row.
+// Operand x minus its zero point, which is one number, or one per row.
 Value* centered(Lowering& ctx, size_t x, size_t zero, bool rows) {
   Value* v = ctx.in(x);
   if (ctx.has(zero)) {
@@ -233,8 +234,8 @@ Value* centered(Lowering& ctx, size_t x, size_t zero, bool rows) {
   return ctx.cast(v, DType::kF32);
 }
 
-// The largest sum of the sizes of the numbers, less their zero points, that one result of a product (by columns) or of a convolution (by
-// the first axis) takes together. Unknown for a computed operand.
+// The largest sum of |number - zero point| over the elements that one result of a product (a column) or of a
+// convolution (an index of the first axis) combines. Unknown for a computed operand.
 std::optional<double> largest_sum(Lowering& ctx, size_t w, size_t w_zero, bool columns) {
   const TensorPtr t = ctx.constant(w), zero = ctx.constant(w_zero);
   if (t == nullptr || t->is_promise() || t->rank() < 2 || t->size() == 0 || (ctx.has(w_zero) && zero == nullptr))
@@ -252,15 +253,15 @@ std::optional<double> largest_sum(Lowering& ctx, size_t w, size_t w_zero, bool c
   return std::ranges::max(sums);
 }
 
-void check_sum(Lowering& ctx, Dim places, size_t w, size_t w_zero, bool columns) {
+void check_sum(Lowering& ctx, Dim terms, size_t w, size_t w_zero, bool columns) {
   constexpr double kMost = 1 << 24, kByte = 255;
-  if (places.is_int() && places.value() <= kExact) return;
+  if (terms.is_int() && terms.value() <= kExact) return;
   if (const auto sum = largest_sum(ctx, w, w_zero, columns); sum && *sum * kByte <= kMost) return;
   ctx.unsupported(
       fmt::format("integers multiplied over more than {} places, whose sums single precision does not hold", kExact));
 }
 
-// A vector as [n, 1, 1]; anything else as it is.
+// Reshapes a vector to [n, 1, 1]; returns other values unchanged.
 Value* by_channel(Lowering& ctx, Value* v, size_t axes) {
   return v->type()->rank() == 1 && !v->type()->dim(0).is(1) ? ctx.unsqueeze(v, iota(axes, 1)) : v;
 }
@@ -289,7 +290,7 @@ std::vector<Value*> lower_MatMulInteger(Lowering& ctx) {
   return {ctx.cast(ctx.b.matmul(x, centered(ctx, 1, 3, false), {.transpose_x = false, .transpose_y = false}), DType::kI32)};
 }
 
-// The kernel may have a zero point for each channel of the result.
+// The kernel may have one zero point per channel of the result.
 std::vector<Value*> lower_ConvInteger(Lowering& ctx) {
   const auto dims = ctx.in_dims(1);
   check_sum(ctx, ctx.dims().product(dims.subspan(1)), 1, 3, false);
@@ -299,14 +300,16 @@ std::vector<Value*> lower_ConvInteger(Lowering& ctx) {
   return {ctx.cast(convolution(ctx, centered(ctx, 0, 2, false), w), DType::kI32)};
 }
 
-// x, scale, zero, y, scale, zero, scale and zero of the result. Scales may be for each row of x, and for each column of y.
+// x, scale, zero, y, scale, zero, scale and zero of the result. There may be one scale per row of x, and per
+// column of y.
 std::vector<Value*> lower_QLinearMatMul(Lowering& ctx) {
   const auto axis = [&](size_t i, size_t from_last) { return as_int(ctx.rank(i) < from_last ? 0 : ctx.rank(i) - from_last); };
   Value* x = dequantized(ctx, {0, 1, 2}, DType::kF32, axis(0, 2));
   return {quantized(ctx, product(ctx, x, dequantized(ctx, {3, 4, 5}, DType::kF32, axis(3, 1))), 6, 7)};
 }
 
-// The same; scales of the kernel may be for each channel. The last operand is an i32 bias in units of both scales.
+// The same; the kernel may have one scale per channel. The last operand is an i32 bias in units of the
+// product of both scales.
 std::vector<Value*> lower_QLinearConv(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const size_t axes = ctx.rank(3) - 2;
@@ -319,4 +322,4 @@ std::vector<Value*> lower_QLinearConv(Lowering& ctx) {
   return {quantized(ctx, y, 6, 7)};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

@@ -1,7 +1,8 @@
 // LSTM, GRU, RNN: Core ML's lstm, gru and rnn, which go forward over [sequence, batch, features].
 //
-// Backward directions run forward over the reversed sequence, and their results are reversed again. Two directions are one lstm whose
-// results lie side by side, and of gru and rnn two ops whose results are stacked. Gates change places: ONNX has i o f c and z r h, Core ML i f o z and r o z.
+// A backward direction runs forward over the reversed sequence, and its results are reversed. Two directions
+// become one lstm, whose results are concatenated, or two ops gru or rnn, whose results are stacked. The
+// order of gates differs: ONNX has i o f c and z r h, Core ML i f o z and r o z.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,10 +11,10 @@
 
 #include "lower/onnx_to_mil/counted_loop.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
-// The rows of direction `d` of a constant [directions, gates * hidden, ...], its gates in `order`.
+// The rows of direction `d` of a constant [directions, gates * hidden, ...], with its gates in `order`.
 TensorPtr gates(const Tensor& t, size_t d, const std::vector<size_t>& order, int64_t hidden) {
   std::vector<int64_t> shape(t.shape().begin() + 1, t.shape().end());
   const int64_t rows = shape[0];
@@ -97,7 +98,7 @@ class Recurrent {
   // The sequence in the order of direction d.
   Value* sequence(size_t d) { return goes_back(d) ? b_.reverse(x_, {.axes = {0}}) : x_; }
 
-  // The state of operand i before direction d: [batch, hidden].
+  // The initial state of direction d from operand i: [batch, hidden].
   Value* initial(size_t i, size_t d) {
     if (!ctx_.has(i)) {
       const Dim batch = x_->type()->dim(1);
@@ -115,7 +116,7 @@ class Recurrent {
     return ctx_.squeeze(h, std::vector<int64_t>{0});
   }
 
-  // The states of operand i before both directions, side by side: [batch, 2 * hidden].
+  // The initial states of both directions from operand i, concatenated: [batch, 2 * hidden].
   Value* initial_of_both(size_t i) {
     const Dim batch = x_->type()->dim(1), both = Dim::of(2 * hidden_);
     if (!ctx_.has(i)) {
@@ -187,7 +188,8 @@ class Recurrent {
   }
 
  private:
-  // Axes `axis` and the next one change places, which gives `dims`. An axis of size 1 only changes the shape.
+  // Swaps `axis` and the next axis; `dims` is the shape of the result. If one of them has size 1, a reshape
+  // does.
   Value* swapped(Value* v, size_t axis, const std::vector<Dim>& dims) {
     if (dims[axis].is(1) || dims[axis + 1].is(1)) return ctx_.reshape(v, dims);
     std::vector<int64_t> perm = iota(dims.size(), 0);
@@ -197,7 +199,7 @@ class Recurrent {
 
   bool goes_back(size_t d) const { return reversed_ || d == 1; }
 
-  // Whether all sequences are as long as X.
+  // Whether all sequences have the length of X.
   bool is_whole(size_t i) const {
     const auto lengths = ctx_.ints(i);
     const Dim whole = x_->type()->dim(0);
@@ -220,7 +222,7 @@ namespace {
 
 constexpr std::string_view kLstmGates[] = {"sigmoid", "tanh", "tanh"};
 
-// Both directions at once, which takes one set of activations.
+// Both directions in one op, which requires equal activations.
 std::vector<Value*> lstm_of_both(Lowering& ctx, Recurrent& r, const Tensor* peepholes) {
   Weights w[] = {r.weights(0, false), r.weights(1, false)};
   for (size_t d = 0; d < 2 && peepholes != nullptr; ++d) w[d].peephole = gates(*peepholes, d, {0, 2, 1}, r.hidden());
@@ -341,8 +343,9 @@ std::vector<Value*> gru_by_steps(Lowering& ctx, Recurrent& r, size_t d, bool res
 
 }  // namespace
 
-// Core ML's gru resets the state before the product. The `reset_after` of iOS 18 is not used: coremltools lists its own comparison
-// with PyTorch as failing. Nor is gru for more than one sequence at once, for which coremltools reports zeros.
+// Core ML's gru resets the state before the product. `reset_after` (iOS 18) is not used, since coremltools
+// lists its own comparison with PyTorch as failing; nor is gru for batches of more than one sequence, for
+// which coremltools reports zeros.
 std::vector<Value*> lower_GRU(Lowering& ctx) {
   if (ctx.node.attr("clip") != nullptr) ctx.unsupported("gates that are clipped");
   const bool resets_after = ctx.int_attr("linear_before_reset", 0) != 0;
@@ -395,4 +398,4 @@ std::vector<Value*> lower_RNN(Lowering& ctx) {
   return r.results(steps, {states});
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

@@ -5,7 +5,7 @@
 
 #include "lower/onnx_to_mil/lowering.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 struct Axes {
@@ -30,14 +30,14 @@ std::optional<Axes> axes_of(Lowering& ctx) {
   return a;
 }
 
-// Writes `reduce`; `alone` if no axis is reduced, so that each element stands by itself.
+// Writes `reduce`; or `alone` of each element if no axis is reduced.
 std::vector<Value*> reduced(Lowering& ctx, std::string_view op, const std::function<Value*(Value*, const Axes&)>& reduce,
                             const std::function<Value*(Value*)>& alone = {}) {
   const auto axes = axes_of(ctx);
   Value* x = ctx.in(0);
   if (!axes) return {alone ? alone(x) : x};
   if (std::ranges::any_of(ctx.in_dims(0), [](Dim d) { return d.is(0); })) ctx.unsupported("a reduction of nothing");
-  return {ctx.moved(op, x, [&](Value* v) { return reduce(v, *axes); })};
+  return {ctx.via(op, x, [&](Value* v) { return reduce(v, *axes); })};
 }
 
 }  // namespace
@@ -74,19 +74,19 @@ std::vector<Value*> lower_ReduceLogSumExp(Lowering& ctx) {
 
 std::vector<Value*> lower_ReduceMax(Lowering& ctx) {
   return reduced(ctx, "reduce_max", [&](Value* x, const Axes& a) {
-    return ctx.turned_if_u32(ctx.b.reduce_max(ctx.turned_if_u32(x), {.axes = a.axes, .keep_dims = a.keep}));
+    return ctx.flip_sign_bit_if_u32(ctx.b.reduce_max(ctx.flip_sign_bit_if_u32(x), {.axes = a.axes, .keep_dims = a.keep}));
   });
 }
 
 std::vector<Value*> lower_ReduceMean(Lowering& ctx) {
-  if (stored(ctx.in_dtype(0)) == DType::kI32) ctx.unsupported("the mean of integers");
+  if (stored_dtype(ctx.in_dtype(0)) == DType::kI32) ctx.unsupported("the mean of integers");
   return reduced(ctx, "reduce_mean",
                  [&](Value* x, const Axes& a) { return ctx.b.reduce_mean(x, {.axes = a.axes, .keep_dims = a.keep}); });
 }
 
 std::vector<Value*> lower_ReduceMin(Lowering& ctx) {
   return reduced(ctx, "reduce_min", [&](Value* x, const Axes& a) {
-    return ctx.turned_if_u32(ctx.b.reduce_min(ctx.turned_if_u32(x), {.axes = a.axes, .keep_dims = a.keep}));
+    return ctx.flip_sign_bit_if_u32(ctx.b.reduce_min(ctx.flip_sign_bit_if_u32(x), {.axes = a.axes, .keep_dims = a.keep}));
   });
 }
 
@@ -110,12 +110,12 @@ std::vector<Value*> lower_ReduceSumSquare(Lowering& ctx) {
 
 namespace {
 
-// Core ML takes the first of equal elements. The last is the first in the reversed operand.
+// Core ML returns the first of equal elements. The last one is the first in the reversed operand.
 std::vector<Value*> place_of_extreme(Lowering& ctx, bool largest) {
   MilBuilder& b = ctx.b;
   const size_t axis = from_front(ctx.int_attr("axis", 0), ctx.rank(0));
   const bool keep = ctx.int_attr("keepdims", 1) != 0, last = ctx.int_attr("select_last_index", 0) != 0;
-  const auto place = [&](Value* x) {
+  const auto index = [&](Value* x) {
     if (last) x = b.reverse(x, {.axes = {as_int(axis)}});
     Value* at = largest ? b.reduce_argmax(x, {.axis = as_int(axis), .keep_dims = keep})
                         : b.reduce_argmin(x, {.axis = as_int(axis), .keep_dims = keep});
@@ -123,10 +123,10 @@ std::vector<Value*> place_of_extreme(Lowering& ctx, bool largest) {
     Value* end = b.sub(ctx.size_of(x, axis), 1);
     return b.sub(at->type()->rank() == 0 ? b.squeeze(end, {.axes = {0}}) : end, at);
   };
-  Value* x = ctx.turned_if_u32(ctx.in(0));
+  Value* x = ctx.flip_sign_bit_if_u32(ctx.in(0));
   if (!ctx.takes(largest ? "reduce_argmax" : "reduce_argmin", x->dtype()))
     ctx.unsupported(fmt::format("Core ML finds no extremes among {}", to_string(x->dtype())));
-  return {place(x)};
+  return {index(x)};
 }
 
 }  // namespace
@@ -171,4 +171,4 @@ std::vector<Value*> lower_CumSum(Lowering& ctx) {
                            .reverse = ctx.int_attr("reverse", 0) != 0})};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

@@ -1,8 +1,9 @@
 // Resize.
 //
-// Core ML's own ops resize the last two axes in some of ONNX's coordinate modes. All other cases of known sizes are computed exactly,
-// axis by axis: nearest is a gather at constant indices; linear and cubic are products with a constant matrix that has few numbers
-// in each row. Of sizes that are known at run time, indices and weights are computed then: a gather for each tap.
+// Core ML's own ops resize the last two axes in some of ONNX's coordinate modes. All other cases of known
+// sizes are computed exactly, axis by axis: nearest is a gather at constant indices; linear and cubic are
+// products with a constant sparse matrix. For sizes known only at run time, indices and weights are computed
+// by nodes, with a gather per tap.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 
 #include "lower/onnx_to_mil/lowering.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 struct Axis {
@@ -18,7 +19,7 @@ struct Axis {
   double scale = 1;
   bool by_scale = false;      // the scale is given and may differ from out / in
   double start = 0, end = 1;  // the part of the operand that is resized, when cropping
-  int64_t place = -1;         // in the operand of scales or sizes
+  int64_t index = -1;         // in the operand of scales or sizes
 };
 
 struct Plan {
@@ -27,10 +28,10 @@ struct Plan {
   bool exclude_outside = false, antialias = false;
   std::vector<Axis> axes;    // of x
   bool crops = false;        // tf_crop_and_resize
-  double extrapolation = 0;  // the number outside of the operand, when cropping
+  double extrapolation = 0;  // the value outside of the operand, when cropping
 };
 
-// All axes get the scale that keeps them within the sizes, or at least at the sizes.
+// Gives all axes the largest scale that stays within the sizes, or the smallest that reaches them.
 void keep_ratio(Lowering& ctx, Plan& p, const std::vector<int64_t>& axes, bool within) {
   const auto sizes = ctx.need_ints(3, {}, "the sizes");
   std::optional<double> scale;
@@ -62,7 +63,7 @@ Plan plan_of(Lowering& ctx) {
   const auto in = ctx.in_dims(0), out = ctx.out_dims();
   for (size_t i = 0; i < in.size(); ++i) p.axes.push_back({in[i], out[i], 1, false});
   std::vector<int64_t> axes = ctx.node.attr_ints("axes").value_or(iota(in.size()));
-  for (size_t k = 0; k < axes.size(); ++k) p.axes[from_front(axes[k], in.size())].place = as_int(k);
+  for (size_t k = 0; k < axes.size(); ++k) p.axes[from_front(axes[k], in.size())].index = as_int(k);
   const TensorPtr scales = ctx.constant(2);
   if (scales != nullptr && scales->size() > 0) {
     if (static_cast<size_t>(scales->size()) != axes.size())
@@ -182,7 +183,7 @@ TensorPtr shares(Lowering& ctx, const Plan& p, const Axis& a, DType d) {
     const double x = source(ctx, p, a, i);
     const auto left = static_cast<int64_t>(std::floor(x));
     std::vector<std::pair<int64_t, double>> taps;
-    // Against aliases, the filter is as wide as the elements of the result.
+    // With antialiasing, the filter is as wide as an element of the result.
     const double narrow = p.antialias ? std::min(a.scale, 1.0) : 1;
     const auto reach = static_cast<int64_t>(std::ceil((p.mode == "linear" ? 1 : 2) / narrow));
     double sum = 0;
@@ -201,10 +202,10 @@ TensorPtr shares(Lowering& ctx, const Plan& p, const Axis& a, DType d) {
   return Tensor::own(d, {in, out}, std::move(bytes));
 }
 
-// The ratio of small numbers that a scale is meant to be: 1.3 in single precision is 13 / 10.
+// The ratio of small integers that a scale approximates: 1.3 in f32 is 13 / 10.
 std::pair<int64_t, int64_t> ratio_of(Lowering& ctx, double scale) {
   constexpr int64_t kMost = 1000;
-  constexpr double kEpsilon = 1.2e-7, kLargest = 32'000;  // twice that is in half precision, too
+  constexpr double kEpsilon = 1.2e-7, kLargest = 32'000;  // twice that is finite in f16
   for (int64_t q = 1; q <= kMost; ++q) {
     const double p = std::round(scale * static_cast<double>(q));
     if (p >= 1 && p <= kLargest && std::fabs(p / static_cast<double>(q) - scale) <= kEpsilon * scale)
@@ -213,8 +214,8 @@ std::pair<int64_t, int64_t> ratio_of(Lowering& ctx, double scale) {
   ctx.unsupported(fmt::format("the scale {}, which is not a ratio of small numbers, on sizes that are open", scale));
 }
 
-// An axis at run time, in integers, which are exact in every precision: sizes, the scale p / q, and the width of the result before it
-// is rounded down to a size, width / per.
+// An axis at run time, in integers, which are exact in every precision: sizes, the scale p / q, and width /
+// per, the size of the result before it is rounded down.
 struct Lengths {
   Value *in, *out, *p, *q, *width, *per;
 };
@@ -224,7 +225,7 @@ Lengths lengths(Lowering& ctx, const Plan& plan, size_t axis) {
   const Axis& a = plan.axes[axis];
   Value* in = ctx.size_of(ctx.in(0), axis);
   if (!a.by_scale) {
-    Value* out = b.slice_by_index(ctx.in(3), {a.place}, {a.place + 1});
+    Value* out = b.slice_by_index(ctx.in(3), {a.index}, {a.index + 1});
     return {.in = in, .out = out, .p = out, .q = in, .width = out, .per = b.i32s(std::vector<int64_t>{1})};
   }
   const auto [p, q] = ratio_of(ctx, a.scale);
@@ -241,22 +242,22 @@ std::pair<Value*, Value*> sources(Lowering& ctx, const Plan& plan, const Lengths
   const auto i = [&](int32_t v) { return b.i32(v); };
   Value* y = b.range_1d(b.squeeze(n.out, {.axes = {0}}), 0, 1);
   if (plan.coordinates == "asymmetric") return {b.mul(y, n.q), n.p};
-  // Of one element, the index is 0: any divisor does.
+  // For one element, the index is 0: any divisor works.
   if (plan.coordinates == "align_corners")
     return {b.mul(b.mul(y, b.sub(n.in, i(1))), n.per), b.maximum(b.sub(n.width, n.per), i(1))};
   Value* half = b.sub(b.mul(b.add(b.mul(y, i(2)), i(1)), n.q), n.p);  // (y + 1/2) q / p - 1/2, times 2 p
   Value* twice = b.mul(n.p, i(2));
   if (plan.coordinates == "half_pixel") return {half, twice};
   if (plan.coordinates == "pytorch_half_pixel") {
-    Value* one = b.cast(b.equal(n.width, n.per), {.dtype = "int32"});  // of one element: -1/2
+    Value* one = b.cast(b.equal(n.width, n.per), {.dtype = "int32"});  // for one element: -1/2
     return {b.sub(b.mul(half, b.sub(i(1), one)), b.mul(one, n.p)), twice};
   }
   if (plan.coordinates == "half_pixel_symmetric") return {b.add(half, b.sub(b.mul(n.in, n.p), b.mul(n.out, n.q))), twice};
   ctx.unsupported(fmt::format("the coordinate transformation '{}' on sizes that are open", plan.coordinates));
 }
 
-// The weights of the taps around a coordinate that lies `over` behind the tap before it: two of linear, four of cubic interpolation. The
-// polynomials are factored, which cancels less.
+// The weights of the taps around a coordinate, at distance `over` after the tap before it: two for linear,
+// four for cubic interpolation. The polynomials are factored, which loses less to cancellation.
 std::vector<Value*> shares_of(MilBuilder& b, const Plan& p, Value* over) {
   const auto f = [&](double v) { return b.scalar(DType::kF32, v); };
   Value* rest = b.sub(f(1), over);
@@ -275,7 +276,7 @@ Value* along_open(Lowering& ctx, Value* x, const Plan& p, size_t axis) {
   const Lengths n = lengths(ctx, p, axis);
   const auto [at, per] = sources(ctx, p, n);
   Value* last = b.sub(n.in, i(1));
-  const auto taken = [&](Value* place) { return b.gather(x, b.minimum(b.maximum(place, i(0)), last), {.axis = as_int(axis)}); };
+  const auto taken = [&](Value* index) { return b.gather(x, b.minimum(b.maximum(index, i(0)), last), {.axis = as_int(axis)}); };
   if (p.mode == "nearest") {
     if (p.nearest == "floor") return taken(b.floor_div(at, per));
     if (p.nearest == "ceil") return taken(b.floor_div(b.add(at, b.sub(per, i(1))), per));
@@ -283,21 +284,21 @@ Value* along_open(Lowering& ctx, Value* x, const Plan& p, size_t axis) {
     return taken(b.floor_div(b.add(b.mul(at, i(2)), up), b.mul(per, i(2))));
   }
   Value* low = b.floor_div(at, per);
-  const auto single = [&](Value* v) { return ctx.cast(v, DType::kF32); };
-  Value* over = b.real_div(single(b.sub(at, b.mul(low, per))), single(per));
+  const auto to_f32 = [&](Value* v) { return ctx.cast(v, DType::kF32); };
+  Value* over = b.real_div(to_f32(b.sub(at, b.mul(low, per))), to_f32(per));
   const std::vector<Value*> shares = shares_of(b, p, over);
   const auto shaped = [&](Value* v) { return ctx.unsqueeze(ctx.cast(v, x->dtype()), iota(p.axes.size() - axis - 1, 1)); };
   Value *sum = nullptr, *all = nullptr;
   for (size_t k = 0; k < shares.size(); ++k) {
     const int32_t off = static_cast<int32_t>(k) - (shares.size() == 4 ? 1 : 0);
-    Value* place = off == 0 ? low : b.add(low, i(off));
+    Value* index = off == 0 ? low : b.add(low, i(off));
     Value* share = shares[k];
     if (p.exclude_outside) {
-      Value* within = b.logical_and(b.greater_equal(place, i(0)), b.less_equal(place, last));
-      share = b.mul(share, single(within));
+      Value* within = b.logical_and(b.greater_equal(index, i(0)), b.less_equal(index, last));
+      share = b.mul(share, to_f32(within));
       all = all == nullptr ? share : b.add(all, share);
     }
-    Value* piece = b.mul(taken(place), shaped(share));
+    Value* piece = b.mul(taken(index), shaped(share));
     sum = sum == nullptr ? piece : b.add(sum, piece);
   }
   return all == nullptr ? sum : b.real_div(sum, shaped(all));
@@ -308,10 +309,10 @@ Value* along(Lowering& ctx, Value* x, const Plan& p, size_t axis) {
   const Axis& a = p.axes[axis];
   if (is_open(a)) return along_open(ctx, x, p, axis);
   if (p.mode == "nearest") {
-    std::vector<int32_t> places;
+    std::vector<int32_t> indices;
     for (int64_t i = 0; i < a.out.value(); ++i)
-      places.push_back(static_cast<int32_t>(std::clamp<int64_t>(nearest(p, source(ctx, p, a, i)), 0, a.in.value() - 1)));
-    Value* at = b.constant(Tensor::of<int32_t>(DType::kI32, {a.out.value()}, places));
+      indices.push_back(static_cast<int32_t>(std::clamp<int64_t>(nearest(p, source(ctx, p, a, i)), 0, a.in.value() - 1)));
+    Value* at = b.constant(Tensor::of<int32_t>(DType::kI32, {a.out.value()}, indices));
     return b.gather(x, at, {.axis = as_int(axis)});
   }
   const size_t rank = p.axes.size();
@@ -324,7 +325,8 @@ Value* along(Lowering& ctx, Value* x, const Plan& p, size_t axis) {
   return ctx.transpose(y, perm);
 }
 
-// Where cropping of known sizes reads outside of the operand along any axis, its number stands.
+// Replaces elements that cropping (of known sizes) reads outside of the operand along any axis by
+// `extrapolation`.
 Value* with_outside(Lowering& ctx, Value* y, const Plan& p) {
   MilBuilder& b = ctx.b;
   Value* outside = nullptr;
@@ -357,7 +359,7 @@ std::vector<Value*> lower_Resize(Lowering& ctx) {
   } else if (Value* y = native(ctx, x, p)) {
     return {y};
   }
-  return {ctx.moved("gather", x, [&](Value* v) {
+  return {ctx.via("gather", x, [&](Value* v) {
     for (size_t i = 0; i < p.axes.size(); ++i) {
       if (changes(p.axes[i])) v = along(ctx, v, p, i);
     }
@@ -365,4 +367,4 @@ std::vector<Value*> lower_Resize(Lowering& ctx) {
   })};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

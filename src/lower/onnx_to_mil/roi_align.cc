@@ -1,15 +1,15 @@
-// RoiAlign by means: the corners around each sample are gathered from the flattened images, weighted, and summed; then the samples of
-// each cell are averaged, first along its height.
+// RoiAlign: gathers the four pixels around each sample from the flattened images and sums them by weight;
+// then averages the samples of each cell, first along its height.
 #include <fmt/format.h>
 
 #include "lower/onnx_to_mil/lowering.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 // The samples of all boxes along one axis: [boxes, samples].
 struct Samples {
-  Value *low, *high;                // i32: the indices before and behind
+  Value *low, *high;                // i32: the indices before and after the sample
   Value *low_weight, *high_weight;  // f32; zero outside of the image
 };
 
@@ -72,7 +72,7 @@ class Boxes {
     return b_.slice_by_index(boxes_, {0, k}, {0, k + 1}, {.begin_mask = {true, false}, .end_mask = {true, false}});
   }
 
-  // Along the axis of the image, between columns `first` and `first` + 2 of the boxes.
+  // The samples along one axis of the image, between columns `first` and `first` + 2 of the boxes.
   Samples samples(int64_t first, int64_t cells, size_t axis) {
     Value *start = column(first), *length = b_.sub(column(first + 2), start);
     if (!half_) length = b_.maximum(length, f(1));
@@ -101,4 +101,4 @@ class Boxes {
 
 std::vector<Value*> lower_RoiAlign(Lowering& ctx) { return {Boxes(ctx).result()}; }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

@@ -1,9 +1,9 @@
-// GridSample, AffineGrid: images read at computed places.
+// GridSample, AffineGrid: images sampled at computed points.
 //
-// Core ML has an op for images of two axes that are read at a pixel or between four. For others:
+// Core ML has an op for images with two axes, sampled at the nearest pixel or between four. For others:
 //
-// Along each axis, a place reads one, two or four elements with a weight each. The elements of all axes together are gathered from
-// the flattened image, once for each combination.
+// Along each axis, a point reads one, two or four elements, each with a weight. One gather from the flattened
+// image per combination over all axes reads the elements.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 #include "lower/onnx_to_mil/lowering.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 struct Tap {
@@ -38,7 +38,7 @@ class Sampler {
     const auto grid = ctx_.in_dims(1);
     std::vector<Dim> points{grid[0]};  // [N, P]
     points.push_back(ctx_.dims().product(grid.subspan(1, grid.size() - 2)));
-    Value* places = ctx_.reshape(ctx_.in(1), std::vector<Dim>{points[0], points[1], Dim::of(as_int(axes))});
+    Value* coordinates = ctx_.reshape(ctx_.in(1), std::vector<Dim>{points[0], points[1], Dim::of(as_int(axes))});
     int64_t plane = 1;
     for (int64_t n : sizes_) plane *= n;
     const auto dims = ctx_.in_dims(0);
@@ -46,7 +46,7 @@ class Sampler {
     std::vector<Tap> sum{{nullptr, nullptr}};
     for (size_t d = 0; d < axes; ++d) {
       const auto last = as_int(axes - 1 - d);
-      Value* v = ctx_.squeeze(b_.slice_by_index(places, {0, 0, last}, {0, 0, last + 1},
+      Value* v = ctx_.squeeze(b_.slice_by_index(coordinates, {0, 0, last}, {0, 0, last + 1},
                                                 {.begin_mask = {true, true, false}, .end_mask = {true, true, false}}),
                               std::vector<int64_t>{2});
       std::vector<Tap> next;
@@ -73,22 +73,22 @@ class Sampler {
   double low() const { return align_ ? 0 : -0.5; }
   double high(int64_t n) const { return static_cast<double>(n) - (align_ ? 1 : 0.5); }
 
-  // Mirrors x at both ends until it is between them.
+  // Reflects x at both ends until it lies between them.
   Value* reflected(Value* x, int64_t n) {
     const double range = high(n) - low();
     if (range <= 0) return b_.mul(x, 0.0);
     // A triangle wave of period 2 * range.
-    Value* turn = b_.mod(b_.sub(x, low()), 2 * range);
-    Value* down = b_.sub(b_.scalar(DType::kF32, 2 * range), turn);
-    return b_.add(b_.minimum(turn, down), low());
+    Value* up = b_.mod(b_.sub(x, low()), 2 * range);
+    Value* down = b_.sub(b_.scalar(DType::kF32, 2 * range), up);
+    return b_.add(b_.minimum(up, down), low());
   }
 
   Value* clamped(Value* x, int64_t n) {
-    if (n == 1) return b_.minimum(b_.maximum(x, 0.0), 0.0);  // clip wants bounds that differ
+    if (n == 1) return b_.minimum(b_.maximum(x, 0.0), 0.0);  // clip requires bounds that differ
     return b_.clip(x, {.alpha = b_.scalar(DType::kF32, 0), .beta = b_.scalar(DType::kF32, static_cast<double>(n - 1))});
   }
 
-  // Moves an index into the image; an element outside counts as zero.
+  // Brings an index into the image; an element outside gets weight 0.
   Tap tap(Value* at, Value* weight, int64_t n) {
     if (padding_ == "reflection") return {clamped(reflected(at, n), n), weight};
     if (padding_ == "border") return {clamped(at, n), weight};
@@ -102,7 +102,7 @@ class Sampler {
     Value* x = ctx_.cast(v, DType::kF32);
     x = b_.add(b_.mul(x, (align_ ? size - 1 : size) / 2), (size - 1) / 2);
     if (mode_ == "nearest") x = b_.round(x);
-    if (padding_ == "border" && mode_ != "cubic") {  // whose four elements are each looked up at the border
+    if (padding_ == "border" && mode_ != "cubic") {  // cubic clamps each of its four indices
       Value* below = b_.less(x, low());
       Value* outside = b_.logical_or(below, b_.greater(x, high(n)));
       x = b_.select(outside, clamped(x, n), x);
@@ -126,7 +126,7 @@ class Sampler {
     return all;
   }
 
-  // The weight at distance x, which is below 1 if `near`, else between 1 and 2.
+  // The cubic weight at distance x, which is below 1 if `near`, else between 1 and 2.
   Value* cubic(Value* x, bool near) {
     constexpr double kA = -0.75;
     const std::vector<double> c =
@@ -147,8 +147,9 @@ class Sampler {
 
 namespace {
 
-// Core ML's own op reads images of two axes at the nearest pixel, or between four. What mirrors a place about the edges of the outer
-// pixels mirrors the pixels so; with align_corners, about their centers.
+// Core ML's own op, for images with two axes, the nearest pixel or four. Its symmetric padding reflects at
+// the edges of the outer pixels, as ONNX does without align_corners; its reflection padding at their centers,
+// as with align_corners.
 Value* resampled(Lowering& ctx) {
   const std::string mode = ctx.string_attr("mode", "linear"), padding = ctx.string_attr("padding_mode", "zeros");
   const bool nearest = mode == "nearest", align = ctx.int_attr("align_corners", 0) != 0;
@@ -171,7 +172,7 @@ std::vector<Value*> lower_GridSample(Lowering& ctx) {
   return {Sampler(ctx).result()};
 }
 
-// The places of all pixels, transformed by theta: one product.
+// The coordinates of all pixels, transformed by theta: one product.
 std::vector<Value*> lower_AffineGrid(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const auto size = ctx.need_ints(1, {}, "the size of the images");
@@ -194,8 +195,8 @@ std::vector<Value*> lower_AffineGrid(Lowering& ctx) {
     encode_element(theta->dtype(), bytes.data(), as_int(axes) * points + p, 1);
   }
   Value* base = b.constant(Tensor::own(theta->dtype(), {as_int(axes) + 1, points}, std::move(bytes)));
-  Value* moved = b.matmul(theta, base, {.transpose_x = false, .transpose_y = false});  // [N, axes, points]
-  return {ctx.reshape(b.transpose(moved, {.perm = {0, 2, 1}}), ctx.out_dims())};
+  Value* transformed = b.matmul(theta, base, {.transpose_x = false, .transpose_y = false});  // [N, axes, points]
+  return {ctx.reshape(b.transpose(transformed, {.perm = {0, 2, 1}}), ctx.out_dims())};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

@@ -5,12 +5,13 @@
 
 #include "lower/onnx_to_mil/indices.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 constexpr int kIos17 = 8;
 
-// Makes indices into the axes [first, first + n) of x non-negative; the last axis of the indices runs over these axes. See indices().
+// Makes indices into the axes [first, first + n) of x non-negative; the last axis of the indices runs over
+// these axes. See indices().
 Value* tuples(Lowering& ctx, size_t i, Value* x, size_t first) {
   MilBuilder& b = ctx.b;
   Value* at = ctx.in(i);
@@ -35,7 +36,7 @@ Value* tuples(Lowering& ctx, size_t i, Value* x, size_t first) {
   Value* is_counted = b.greater_equal(at, 0);
   std::vector<Value*> pieces;
   for (size_t k = 0; k < whole.size(); ++k) pieces.push_back(ctx.size_of(x, first + k));
-  Value* sizes = std::ranges::all_of(whole, [](Dim d) { return d.is_int(); }) ? ctx.sizes(whole) : ctx.join(pieces);
+  Value* sizes = std::ranges::all_of(whole, [](Dim d) { return d.is_int(); }) ? ctx.shape(whole) : ctx.join(pieces);
   return b.select(is_counted, at, b.add(at, sizes));
 }
 
@@ -59,7 +60,7 @@ Value* scattered(Lowering& ctx, std::string_view op, const std::function<Value*(
   return scattered_with(ctx, op, ctx.in(0), ctx.in(2), f);
 }
 
-// y, whose sums and products of narrow integers wrap.
+// y; sums and products of narrow integers wrap around.
 Value* reduced(Lowering& ctx, std::string_view mode, Value* y) { return mode == "add" || mode == "mul" ? ctx.wrapped(y) : y; }
 
 }  // namespace
@@ -68,7 +69,7 @@ std::vector<Value*> lower_GatherND(Lowering& ctx) {
   const int64_t batch = ctx.int_attr("batch_dims", 0);
   Value* at = tuples(ctx, 1, ctx.in(0), static_cast<size_t>(batch));
   if (batch != 0 && ctx.version() < 7) ctx.needs(7, "batch_dims");
-  return {ctx.moved("gather_nd", ctx.in(0), [&](Value* x) {
+  return {ctx.via("gather_nd", ctx.in(0), [&](Value* x) {
     return batch == 0 ? ctx.b.gather_nd(x, at) : ctx.b.gather_nd(x, at, {.batch_dims = batch});
   })};
 }
@@ -88,7 +89,7 @@ std::vector<Value*> lower_ScatterElements(Lowering& ctx) {
   const std::vector<size_t> fewer = axes_with_fewer(ctx, axis);
   const auto dims = ctx.in_dims(1);
   return {reduced(ctx, mode, scattered(ctx, "scatter_along_axis", [&](Value* data, Value* updates) {
-                    std::vector<Value*> kept;  // the rows behind those that the indices reach
+                    std::vector<Value*> kept;  // the rows after those that the indices update
                     for (size_t d : fewer) {
                       kept.push_back(rows(ctx, data, d, dims[d], /*first=*/false));
                       data = rows(ctx, data, d, dims[d], /*first=*/true);
@@ -100,7 +101,7 @@ std::vector<Value*> lower_ScatterElements(Lowering& ctx) {
                   }))};
 }
 
-// Keeps the rows along an axis whose condition is true.
+// Keeps the elements along an axis whose condition is true.
 std::vector<Value*> lower_Compress(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value* found = b.non_zero(ctx.cast(ctx.in(1), DType::kI32));  // [n, 1]
@@ -108,14 +109,15 @@ std::vector<Value*> lower_Compress(Lowering& ctx) {
   Value* x = ctx.in(0);
   int64_t axis = 0;
   if (ctx.node.attr("axis") == nullptr) {
-    x = ctx.moved("reshape", x, [&](Value* v) { return b.reshape(v, {-1}); });
+    x = ctx.via("reshape", x, [&](Value* v) { return b.reshape(v, {-1}); });
   } else {
     axis = as_int(from_front(ctx.int_attr("axis", 0), ctx.rank(0)));
   }
-  return {ctx.moved("gather", x, [&](Value* v) { return b.gather(v, at, {.axis = axis}); })};
+  return {ctx.via("gather", x, [&](Value* v) { return b.gather(v, at, {.axis = axis}); })};
 }
 
-// Writes rows into a cache from a place on that each batch has for itself. A circular cache goes on at its begin.
+// Writes rows into a cache, from an index on that each batch gives. A circular cache continues at its
+// beginning.
 std::vector<Value*> lower_TensorScatter(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const size_t rank = ctx.rank(0), axis = from_front(ctx.int_attr("axis", -2), rank);
@@ -132,7 +134,7 @@ std::vector<Value*> lower_TensorScatter(Lowering& ctx) {
   })};
 }
 
-// Adds each block of columns to its places in a padded image, which is cropped.
+// Adds each block of columns to its elements in a padded image, which is then cropped.
 std::vector<Value*> lower_Col2Im(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const auto image = ctx.need_ints(1, {}, "the shape of the image"), block = ctx.need_ints(2, {}, "the shape of the block");
@@ -140,17 +142,17 @@ std::vector<Value*> lower_Col2Im(Lowering& ctx) {
   const auto dilations = ctx.ints_attr("dilations", axes, 1), strides = ctx.ints_attr("strides", axes, 1);
   const auto pads = ctx.ints_attr("pads", 2 * axes, 0);
   std::vector<int64_t> whole, steps(axes, 1), windows;
-  int64_t plane = 1, places = 1, count = 1;
+  int64_t plane = 1, kernel_size = 1, count = 1;
   for (size_t i = 0; i < axes; ++i) {
     whole.push_back(image[i] + pads[i] + pads[i + axes]);
     windows.push_back((whole[i] - dilations[i] * (block[i] - 1) - 1) / strides[i] + 1);
     plane *= whole[i];
-    places *= block[i];
+    kernel_size *= block[i];
     count *= windows[i];
   }
   for (size_t i = axes - 1; i-- > 0;) steps[i] = steps[i + 1] * whole[i + 1];
   std::vector<int32_t> to;
-  for (int64_t k = 0; k < places; ++k) {
+  for (int64_t k = 0; k < kernel_size; ++k) {
     for (int64_t n = 0; n < count; ++n) {
       int64_t at = 0, of_block = k, of_window = n;
       for (size_t i = axes; i-- > 0;) {
@@ -162,11 +164,11 @@ std::vector<Value*> lower_Col2Im(Lowering& ctx) {
     }
   }
   const auto dims = ctx.in_dims(0);
-  const auto channels = ctx.dims().divide_exactly(dims[1], Dim::of(places));
+  const auto channels = ctx.dims().divide_exactly(dims[1], Dim::of(kernel_size));
   if (!channels || !channels->is_int() || !dims[0].is_int()) ctx.unsupported("columns of an open number of channels or images");
   const int64_t n = dims[0].value(), c = channels->value();
-  Value* x = b.reshape(ctx.in(0), {n, c, places * count});
-  Value* at = b.constant(Tensor::of<int32_t>(DType::kI32, {places * count}, to));
+  Value* x = b.reshape(ctx.in(0), {n, c, kernel_size * count});
+  Value* at = b.constant(Tensor::of<int32_t>(DType::kI32, {kernel_size * count}, to));
   Value* sum = b.scatter(b.full(x->dtype(), {n, c, plane}, 0), at, x, {.axis = 2, .mode = "add"});
   std::vector<int64_t> shape{n, c}, begin(2), end{n, c};
   shape.insert(shape.end(), whole.begin(), whole.end());
@@ -178,4 +180,4 @@ std::vector<Value*> lower_Col2Im(Lowering& ctx) {
   return {whole == image ? y : b.slice_by_index(y, begin, end)};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

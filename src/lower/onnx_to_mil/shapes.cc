@@ -5,7 +5,7 @@
 
 #include "lower/onnx_to_mil/lowering.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 namespace {
 
 // MIL's ops on lists of values do not take bools: these are cast to i32 and back.
@@ -18,7 +18,7 @@ Value* concat(Lowering& ctx, std::vector<Value*> xs, int64_t axis) {
   return through ? ctx.b.not_equal(y, ctx.like(y, 0)) : y;
 }
 
-// The values of one type to which each operand adds just this axis; empty unless all do.
+// The operands without this axis, if each is an Unsqueeze of a value of one type; else empty.
 std::vector<Value*> stacked(Lowering& ctx, const std::vector<Value*>& xs, size_t axis) {
   std::vector<Value*> found;
   for (Value* x : xs) {
@@ -39,7 +39,7 @@ std::vector<Value*> stacked(Lowering& ctx, const std::vector<Value*>& xs, size_t
 std::vector<Value*> lower_Concat(Lowering& ctx) {
   const size_t axis = from_front(ctx.int_attr("axis", 0), ctx.rank(0));
   std::vector<Value*> xs;
-  for (Value* x : ctx.ins()) {
+  for (Value* x : ctx.operands()) {
     if (!x->ranked() || !x->type()->dim(axis).is(0)) xs.push_back(x);  // skips empty operands
   }
   if (xs.empty()) xs.push_back(ctx.in(0));
@@ -50,7 +50,7 @@ std::vector<Value*> lower_Concat(Lowering& ctx) {
 std::vector<Value*> lower_ConstantOfShape(Lowering& ctx) {
   const Attr* given = ctx.node.attr("value");
   const TensorPtr* value = given != nullptr ? given->get<TensorPtr>() : nullptr;
-  const DType d = stored(ctx.out_dtype());
+  const DType d = stored_dtype(ctx.out_dtype());
   if (d == DType::kUndefined || d == DType::kString) ctx.unsupported("Core ML fills with numbers only");
   const double v = value != nullptr ? (*value)->as_double(0) : 0;
   if (ctx.out_type()->is_static()) {
@@ -67,7 +67,7 @@ std::vector<Value*> lower_Expand(Lowering& ctx) {
   Value* x = ctx.in(0);
   const Type* out = ctx.node.result()->type();
   if (out != nullptr && out->ranked() && out->is_static()) return {ctx.expand(x, ctx.out_dims())};
-  // Multiplies with ones of the requested shape, which broadcasts as Expand does.
+  // Multiplies by ones of the requested shape, which broadcasts as Expand does.
   Value* shape = ctx.in(1);
   if (x->dtype() == DType::kBool) return {ctx.b.logical_and(x, ctx.b.not_equal(ctx.b.fill(shape, {.value = 1}), ctx.b.i32(0)))};
   const TensorPtr one = Tensor::full(x->dtype(), {}, 1);
@@ -78,13 +78,13 @@ std::vector<Value*> lower_Flatten(Lowering& ctx) {
   const auto dims = ctx.in_dims(0);
   const size_t cut = from_front(ctx.int_attr("axis", 1), dims.size());
   const std::vector<Dim> shape{ctx.dims().product(dims.first(cut)), ctx.dims().product(dims.subspan(cut))};
-  return {ctx.moved("reshape", ctx.in(0), [&](Value* x) { return ctx.reshape(x, shape); })};
+  return {ctx.via("reshape", ctx.in(0), [&](Value* x) { return ctx.reshape(x, shape); })};
 }
 
 namespace {
 
 struct Padding {
-  std::vector<int64_t> before, after;  // at each axis; negative ones cut
+  std::vector<int64_t> before, after;  // at each axis; negative ones crop
   bool adds() const { return std::ranges::any_of(before, above) || std::ranges::any_of(after, above); }
   bool cuts() const { return std::ranges::any_of(before, below) || std::ranges::any_of(after, below); }
   static bool above(int64_t n) { return n > 0; }
@@ -106,7 +106,7 @@ Padding padding_of(Lowering& ctx) {
   return p;
 }
 
-// Removes what negative padding cuts, and leaves the rest in `p`.
+// Crops x by the negative padding, and leaves the rest in `p`.
 Value* cut(Lowering& ctx, Value* x, Padding& p) {
   if (!p.cuts()) return x;
   std::vector<int64_t> begin, end;
@@ -118,10 +118,11 @@ Value* cut(Lowering& ctx, Value* x, Padding& p) {
     p.before[i] = std::max<int64_t>(p.before[i], 0);
     p.after[i] = std::max<int64_t>(p.after[i], 0);
   }
-  return ctx.moved("slice_by_index", x, [&](Value* v) { return ctx.b.slice_by_index(v, begin, end, {.end_mask = whole}); });
+  return ctx.via("slice_by_index", x, [&](Value* v) { return ctx.b.slice_by_index(v, begin, end, {.end_mask = whole}); });
 }
 
-// The index of the element that mode puts at index i of an axis of n elements; i may be outside.
+// The index of the element that padding of this mode copies to index i of an axis of n elements; i may be out
+// of range.
 int64_t padded_from(const std::string& mode, int64_t i, int64_t n) {
   if (mode == "edge") return std::clamp<int64_t>(i, 0, n - 1);
   if (mode == "wrap") return (i % n + n) % n;
@@ -136,16 +137,16 @@ Value* gathered(Lowering& ctx, Value* x, const Padding& p, const std::string& mo
     if (p.before[axis] == 0 && p.after[axis] == 0) continue;
     const Dim size = x->type()->dim(axis);
     if (!size.is_int()) ctx.unsupported(fmt::format("padding of mode {} along an axis of open size", mode));
-    std::vector<int32_t> places;
+    std::vector<int32_t> indices;
     for (int64_t i = -p.before[axis]; i < size.value() + p.after[axis]; ++i)
-      places.push_back(static_cast<int32_t>(padded_from(mode, i, size.value())));
-    Value* at = ctx.b.constant(Tensor::of<int32_t>(DType::kI32, {static_cast<int64_t>(places.size())}, places));
+      indices.push_back(static_cast<int32_t>(padded_from(mode, i, size.value())));
+    Value* at = ctx.b.constant(Tensor::of<int32_t>(DType::kI32, {static_cast<int64_t>(indices.size())}, indices));
     x = ctx.b.gather(x, at, {.axis = as_int(axis)});
   }
   return x;
 }
 
-// Puts blocks of one number around integers, which Core ML's pad does not take.
+// Concatenates blocks of one number around integers, which Core ML's pad does not take.
 Value* surrounded(Lowering& ctx, Value* x, const Padding& p, Value* number) {
   MilBuilder& b = ctx.b;
   for (size_t axis = 0; axis < p.before.size(); ++axis) {
@@ -167,7 +168,7 @@ Value* surrounded(Lowering& ctx, Value* x, const Padding& p, Value* number) {
 
 namespace {
 
-// Pads floats by numbers that are known at run time. Negative ones cut.
+// Pads floats by sizes known only at run time. Negative ones crop.
 Value* padded_by_computed(Lowering& ctx, const std::string& mode) {
   MilBuilder& b = ctx.b;
   Value* x = ctx.in(0);
@@ -189,7 +190,7 @@ Value* padded_by_computed(Lowering& ctx, const std::string& mode) {
     x = b.slice_by_index(x, cut_by(befores), b.sub(ctx.shape_of(x), cut_by(afters)));
     pads = b.maximum(pads, b.i32(0));
   }
-  const auto number = ctx.has(2) ? ctx.number(2) : 0.0;
+  const auto number = ctx.has(2) ? ctx.splat_value(2) : 0.0;
   if (number) return b.pad(x, pads, {.constant_val = ctx.like(x, *number), .mode = mode});
   Value* y = b.pad(x, pads, {.constant_val = ctx.like(x, 0), .mode = mode});
   Value* inside =
@@ -211,22 +212,22 @@ std::vector<Value*> lower_Pad(Lowering& ctx) {
   while (p.before[first] == 0 && p.after[first] == 0) ++first;
   const bool is_float_type = ctx.takes("pad", x->dtype());
   if (mode != "constant" && (mode == "wrap" || rank - first > 2 || !is_float_type))
-    return {ctx.moved("gather", x, [&](Value* v) { return gathered(ctx, v, p, mode); })};
+    return {ctx.via("gather", x, [&](Value* v) { return gathered(ctx, v, p, mode); })};
   std::vector<int64_t> pads;
   for (size_t i = 0; i < rank; ++i) pads.insert(pads.end(), {p.before[i], p.after[i]});
-  const auto known = ctx.has(2) ? ctx.number(2) : std::optional<double>(ctx.float_attr("value", 0));
+  const auto known = ctx.has(2) ? ctx.splat_value(2) : std::optional<double>(ctx.float_attr("value", 0));
   if (x->dtype() == DType::kBool && known)
     return {
         b.not_equal(b.pad(ctx.cast(x, DType::kF32), pads, {.constant_val = *known, .mode = mode}), b.scalar(DType::kF32, 0))};
   if (!is_float_type || !known) {
     Value* number = ctx.has(2) ? ctx.in(2) : b.scalar(x->dtype(), *known);
     if (number->type()->rank() != 0) number = b.squeeze(number);
-    return {ctx.moved("concat", x, [&](Value* v) { return surrounded(ctx, v, p, ctx.cast(number, v->dtype())); })};
+    return {ctx.via("concat", x, [&](Value* v) { return surrounded(ctx, v, p, ctx.cast(number, v->dtype())); })};
   }
   return {b.pad(x, pads, {.constant_val = ctx.like(x, *known), .mode = mode == "edge" ? "replicate" : mode})};
 }
 
-// Cuts or pads with zeros around the middle.
+// Crops around the center, or pads with zeros.
 std::vector<Value*> lower_CenterCropPad(Lowering& ctx) {
   const size_t rank = ctx.rank(0);
   const auto wanted = ctx.need_ints(1, {}, "the shape");
@@ -241,7 +242,7 @@ std::vector<Value*> lower_CenterCropPad(Lowering& ctx) {
     p.after[axis] = more - p.before[axis];
   }
   Value* x = cut(ctx, ctx.in(0), p);
-  return {ctx.moved("concat", x, [&](Value* v) { return surrounded(ctx, v, p, ctx.b.scalar(v->dtype(), 0)); })};
+  return {ctx.via("concat", x, [&](Value* v) { return surrounded(ctx, v, p, ctx.b.scalar(v->dtype(), 0)); })};
 }
 
 namespace {
@@ -278,7 +279,7 @@ std::vector<Value*> lower_Reshape(Lowering& ctx) {
     if (given && given->size() == dims.size()) return ctx.b.reshape(x, copied(ctx, x, *given));
     return ctx.b.reshape(x, ctx.in(1));
   };
-  return {ctx.moved("reshape", ctx.in(0), reshaped)};
+  return {ctx.via("reshape", ctx.in(0), reshaped)};
 }
 
 std::vector<Value*> lower_Shape(Lowering& ctx) {
@@ -287,7 +288,7 @@ std::vector<Value*> lower_Shape(Lowering& ctx) {
   const auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
   const int64_t start = clamp(ctx.int_attr("start", 0)), end = std::max(start, clamp(ctx.int_attr("end", rank)));
   const auto part = dims.subspan(static_cast<size_t>(start), static_cast<size_t>(end - start));
-  if (std::ranges::all_of(part, [](Dim d) { return d.is_int(); })) return {ctx.sizes(part)};
+  if (std::ranges::all_of(part, [](Dim d) { return d.is_int(); })) return {ctx.shape(part)};
   Value* shape = ctx.b.shape(ctx.in(0));
   if (end - start < rank) shape = ctx.b.slice_by_index(shape, {start}, {end});
   return {shape};
@@ -336,13 +337,13 @@ std::vector<Value*> lower_Squeeze(Lowering& ctx) {
       if (ctx.in_dims(0)[i].is(1)) axes.push_back(as_int(i));
     }
   }
-  return {ctx.moved("squeeze", ctx.in(0), [&](Value* x) { return ctx.squeeze(x, axes); })};
+  return {ctx.via("squeeze", ctx.in(0), [&](Value* x) { return ctx.squeeze(x, axes); })};
 }
 
 std::vector<Value*> lower_Tile(Lowering& ctx) {
   if (ctx.rank(0) == 0) return {ctx.in(0)};
   const auto known = ctx.ints(1);
-  return {ctx.moved("tile", ctx.in(0), [&](Value* x) { return known ? ctx.b.tile(x, *known) : ctx.b.tile(x, ctx.in(1)); })};
+  return {ctx.via("tile", ctx.in(0), [&](Value* x) { return known ? ctx.b.tile(x, *known) : ctx.b.tile(x, ctx.in(1)); })};
 }
 
 std::vector<Value*> lower_Transpose(Lowering& ctx) {
@@ -351,7 +352,7 @@ std::vector<Value*> lower_Transpose(Lowering& ctx) {
     perm = iota(ctx.rank(0));
     std::ranges::reverse(perm);
   }
-  return {ctx.moved("transpose", ctx.in(0), [&](Value* x) { return ctx.transpose(x, perm); })};
+  return {ctx.via("transpose", ctx.in(0), [&](Value* x) { return ctx.transpose(x, perm); })};
 }
 
 std::vector<Value*> lower_Unsqueeze(Lowering& ctx) {
@@ -359,7 +360,7 @@ std::vector<Value*> lower_Unsqueeze(Lowering& ctx) {
   std::vector<int64_t> axes;
   for (int64_t a : ctx.need_ints(1, "axes", "the axes")) axes.push_back(as_int(from_front(a, rank)));
   std::ranges::sort(axes);
-  return {ctx.moved("expand_dims", ctx.in(0), [&](Value* x) { return ctx.unsqueeze(x, axes); })};
+  return {ctx.via("expand_dims", ctx.in(0), [&](Value* x) { return ctx.unsqueeze(x, axes); })};
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 
 bool Window::is_padded() const {
   return pad_type != "custom" || std::ranges::any_of(pads, [](int64_t p) { return p != 0; });
@@ -43,4 +43,4 @@ Window window_of(Lowering& ctx, std::vector<int64_t> kernel) {
   return w;
 }
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil

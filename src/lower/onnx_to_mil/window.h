@@ -6,7 +6,7 @@
 
 #include "lower/onnx_to_mil/lowering.h"
 
-namespace sardonyx::to_mil {
+namespace sardonyx::onnx_to_mil {
 
 struct Window {
   std::vector<int64_t> kernel, strides, dilations;
@@ -22,4 +22,4 @@ struct Window {
 // Reads the node's attributes and resolves auto_pad if sizes are known. Refuses ranks that Core ML lacks.
 Window window_of(Lowering& ctx, std::vector<int64_t> kernel);
 
-}  // namespace sardonyx::to_mil
+}  // namespace sardonyx::onnx_to_mil
