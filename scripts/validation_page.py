@@ -28,7 +28,7 @@ def counts() -> dict[str, int]:
         "passes on ONNX models": lines(r"^SX_PASS\(", (src / "passes" / "onnx").glob("*.def")),
         "passes on Core ML programs": lines(r"^SX_PASS\(", (src / "passes" / "mil").glob("*.def")),
         "built-in lowerings of JAX primitives": lines(
-            r"^SX_(LOWERING|ELEMENTWISE)\w*\(", (src / "lower" / "onnx").glob("*.def")
+            r"^SX_(LOWERING|ELEMENTWISE)\w*\(", (src / "lower" / "jax_to_onnx").glob("*.def")
         ),
         "text cases of passes": lines('^case "', (src / "passes").rglob("*.sx")),
         "text cases of lowerings": lines('^case "', (src / "lower").rglob("*.sx")),

@@ -8,7 +8,7 @@
 #include "driver/across_dialects.h"
 #include "driver/fixed_point.h"
 #include "driver/model_counts.h"
-#include "lower/mil/lower_to_mil.h"
+#include "lower/onnx_to_mil/lower_to_mil.h"
 #include "passes/catalog.h"
 #include "rewrite/values.h"
 #include "sardonyx/error.h"

@@ -2,61 +2,48 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
-#include "sardonyx/ir.h"
+#include "sardonyx/lowering.h"
 #include "sardonyx/onnx_builder.h"
 
 namespace sardonyx {
 
+namespace jax_to_onnx {
+class Context;
 class Lowering;
-class LoweringContext;
+}  // namespace jax_to_onnx
 
-// Lowers one equation; returns exactly its results, in order (one value: return it). The core checks result
-// count, shapes and dtypes against the equation, and names the results.
-using LowerFn = std::function<std::vector<Value*>(Lowering&)>;
-
-// Primitive name -> lowering. The built-in table is constant; a conversion may add or override entries (user
-// plugins).
-class LoweringRegistry {
+// Primitive -> lowering.
+class LoweringRegistry : public lower::Table<jax_to_onnx::Lowering> {
  public:
+  using Table::Table;
   static const LoweringRegistry& builtin();
-  LoweringRegistry() = default;
-  explicit LoweringRegistry(const LoweringRegistry* base) : base_(base) {}
-  void add(std::string_view primitive, LowerFn fn, std::string_view origin = "builtin");
-  const LowerFn* find(std::string_view primitive) const;
-  std::string_view origin(std::string_view primitive) const;
-  std::vector<std::string> primitives() const;
-
- private:
-  struct Entry {
-    LowerFn fn;
-    std::string origin;
-  };
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
-  };
-  const LoweringRegistry* base_ = nullptr;
-  std::unordered_map<std::string, Entry, Hash, std::equal_to<>> entries_;
 };
+using LowerFn = LoweringRegistry::Fn;
+
+namespace jax_to_onnx {
 
 // The equation being lowered, its operands (already lowered), and the builder. Operands and results of the
 // jax dialect have shapes of Dims (including symbols) in the *target* model's tables.
-class Lowering {
+class Lowering : public lower::LoweringOf<Context, OnnxBuilder> {
  public:
-  Lowering(LoweringContext& context, const Node& eqn, OnnxBuilder& builder, std::vector<Value*> operands);
-
-  OnnxBuilder& b;
-  const Node& eqn;  // the jax node
+  Lowering(Context& context, const Node& eqn, OnnxBuilder& builder);
+  // On other operands than the equation's.
+  Lowering(Context& context, const Node& eqn, OnnxBuilder& builder, std::vector<Value*> operands);
 
   // --- operands and results
   size_t num_inputs() const { return operands_.size(); }
   Value* in(size_t i) const;  // the lowered value of operand i
+  // All operands, in order. Their shapes broadcast to those of their jax types. Refuses complex operands.
+  std::vector<Value*> operands() const;
+  // The value of all elements of operand i, seen through broadcasts of the program.
+  std::optional<double> splat_value(size_t i) const;
   DType in_dtype(size_t i) const { return in_type(i)->dtype(); }
   std::span<const Dim> in_dims(size_t i) const { return in_type(i)->dims(); }
   size_t in_rank(size_t i) const { return in_type(i)->rank(); }
@@ -104,28 +91,39 @@ class Lowering {
   Value* full(DType dtype, std::span<const Dim> dims, double v);  // static: a lazy splat constant; symbolic: Expand of a scalar
   Value* zeros(DType dtype, std::span<const Dim> dims) { return full(dtype, dims, 0); }
 
+  // --- operators in element types that have kernels (see lower/jax_to_onnx/kernels.h)
+  // Applies `op` to operands of one element type, computed in the narrowest type with a kernel that holds all of
+  // their values. Results of that type are cast back; bools and indices are not.
+  Value* via(std::string_view op, std::span<Value* const> xs, AttrInit attrs = {});
+  Value* via(std::string_view op, std::initializer_list<Value*> xs, AttrInit attrs = {}) {
+    return via(op, std::span<Value* const>(xs.begin(), xs.size()), std::move(attrs));
+  }
+  // Casts x to a type in which all of `ops` have kernels, applies `formula`, and casts back: a small float is
+  // rounded once, at the end. With `widen_f16`, f16 also goes to f32, because formulas of several steps lose
+  // too much in f16.
+  Value* via(std::initializer_list<std::string_view> ops, Value* x, const std::function<Value*(Value*)>& formula,
+             bool widen_f16 = true);
+  // Where for any element type: logic for bools, casts for types without kernels.
+  Value* select(Value* condition, Value* if_true, Value* if_false);
+
   // Lowers a nested jaxpr inline: `args` are its inputs; returns its results.
   std::vector<Value*> inline_body(const Graph& body, std::span<Value* const> args);
   // Lowers a nested jaxpr into a new ONNX graph for If/Loop/Scan. `fill` adds inputs and outputs, using the
   // Lowering of the new graph and its builder. Outer values are captured directly.
   Graph& make_body(std::string_view name, const std::function<void(Lowering& inside)>& fill);
 
-  // Refuses the equation; the error reports it with all other unsupported equations of the program.
-  [[noreturn]] void unsupported(std::string why) const;
-
   // The same equation on other operands, with the element type of the parts wherever its own types are
   // complex: for lowerings of real values, when the equation treats real and imaginary parts alike.
   Lowering on_parts(std::vector<Value*> operands) const;
 
-  LoweringContext& context() const { return context_; }
-
  private:
   const Type* part(const Type* t) const;
 
-  LoweringContext& context_;
   std::vector<Value*> operands_;
   bool on_parts_ = false;
 };
+
+}  // namespace jax_to_onnx
 
 struct LowerOptions {
   int opset = 23;
@@ -141,14 +139,5 @@ std::unique_ptr<Model> lower_to_onnx(const Model& jax, const LowerOptions& optio
                                      const LoweringRegistry& registry = LoweringRegistry::builtin());
 // The same into an empty model of the onnx dialect; discard that model if this throws.
 void lower_to_onnx(const Model& jax, Model& onnx, const LowerOptions& options, const LoweringRegistry& registry);
-
-// One kind of equation that lower_to_onnx() refused; a line of its error.
-struct UnsupportedEquation {
-  std::string primitive;
-  std::string types;   // "f32[B,3], i32[] -> f32[B,3]"
-  std::string reason;  // empty: the primitive has no lowering
-  std::string source;  // "model.py:41 (loss)"
-  size_t count = 1;
-};
 
 }  // namespace sardonyx

@@ -8,7 +8,7 @@
 
 #include <span>
 
-#include "lower/mil/lower_to_mil.h"
+#include "lower/onnx_to_mil/lower_to_mil.h"
 #include "native/ir/edit.h"
 #include "native/unlocked.h"
 #include "sardonyx/io.h"

@@ -209,10 +209,10 @@ def primitive_rows(root: Path) -> dict[str, tuple[str, str]]:
 
 def lowerings(root: Path) -> dict[str, str]:
     """By primitive, the function that lowers it, or the ONNX operator that it is."""
-    text = (root / "src/lower/onnx/lowerings.def").read_text()
+    text = (root / "src/lower/jax_to_onnx/lowerings.def").read_text()
     found = {name: f"lower_{name}" for name in re.findall(r"^SX_LOWERING\((\w+)\)", text, re.MULTILINE)}
     found |= dict(re.findall(r'^SX_LOWERING_AS\("([^"]+)", (\w+)\)', text, re.MULTILINE))
-    text = (root / "src/lower/onnx/elementwise.def").read_text()
+    text = (root / "src/lower/jax_to_onnx/elementwise.def").read_text()
     for name, operators in re.findall(r'^SX_ELEMENTWISE\w*\("([^"]+)", ([\w, ]+)\)', text, re.MULTILINE):
         found[name] = operators
     return found
@@ -243,8 +243,8 @@ def example(primitive: str, printer: Printer) -> Case | None:
 
 def primitive_pages(root: Path, drawings: Drawings) -> dict[str, str]:
     rows, made = primitive_rows(root), lowerings(root)
-    sources = {f: f.read_text() for f in sorted((root / "src" / "lower" / "onnx").glob("*.cc"))}
-    cases = [(f, c) for f in sorted((root / "src" / "lower" / "onnx").glob("*.sx")) for c in read_cases(f)]
+    sources = {f: f.read_text() for f in sorted((root / "src" / "lower" / "jax_to_onnx").glob("*.cc"))}
+    cases = [(f, c) for f in sorted((root / "src" / "lower" / "jax_to_onnx").glob("*.sx")) for c in read_cases(f)]
     pages = {}
     names = sorted({n for n in {*rows, *made} if n.replace("_", "-") not in made or "_" not in n})
     for name in names:

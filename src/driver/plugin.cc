@@ -13,8 +13,8 @@
 
 using sardonyx::Error;
 using sardonyx::ErrorCode;
-using sardonyx::Lowering;
 using sardonyx::Value;
+using sardonyx::jax_to_onnx::Lowering;
 
 struct SardonyxHost {
   sardonyx::LoweringRegistry& registry;
@@ -77,7 +77,7 @@ const sardonyx::Type& type_of(const SardonyxValue* v) {
 const sardonyx::Type& result_type(SardonyxLowering* l, size_t i) {
   if (i >= l->results.size()) {
     throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' has {} results, and the plugin asked for number {}",
-                                                         l->ctx.eqn.op().name, l->results.size(), i));
+                                                         l->ctx.node.op().name, l->results.size(), i));
   }
   return typed(l->ctx.stored_out_type(i));
 }
@@ -116,7 +116,7 @@ const SardonyxApi& api() {
           [](SardonyxHost* host, const char* primitive, SardonyxLower lower, void* data) {
             auto run = [lower, data, origin = host->origin, &late = host->late](Lowering& ctx) {
               SardonyxLowering l{
-                  .ctx = ctx, .results = std::vector<Value*>(ctx.eqn.num_results(), nullptr), .late = late, .origin = origin};
+                  .ctx = ctx, .results = std::vector<Value*>(ctx.node.num_results(), nullptr), .late = late, .origin = origin};
               lower(&api(), &l, data);
               if (l.failure != nullptr) std::rethrow_exception(l.failure);
               return l.results;
@@ -150,12 +150,12 @@ const SardonyxApi& api() {
             guarded(l, [&] {
               if (i >= l->results.size()) {
                 throw Error(ErrorCode::kInvalidArgument,
-                            fmt::format("'{}' has {} results, and the plugin gave one as number {}", l->ctx.eqn.op().name,
+                            fmt::format("'{}' has {} results, and the plugin gave one as number {}", l->ctx.node.op().name,
                                         l->results.size(), i));
               }
               if (l->results[i] != nullptr) {
                 throw Error(ErrorCode::kInvalidArgument,
-                            fmt::format("the plugin gave result {} of '{}' twice", i, l->ctx.eqn.op().name));
+                            fmt::format("the plugin gave result {} of '{}' twice", i, l->ctx.node.op().name));
               }
               l->results[i] = native(v);
             });

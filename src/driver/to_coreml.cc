@@ -12,7 +12,7 @@
 #include "driver/optimize.h"
 #include "io/program_file.h"
 #include "ir/dim_facts.h"
-#include "lower/mil/lower_to_mil.h"
+#include "lower/onnx_to_mil/lower_to_mil.h"
 #include "rewrite/pass.h"
 #include "sardonyx/version.h"
 #include "support/atomic_file.h"

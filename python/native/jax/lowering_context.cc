@@ -6,7 +6,7 @@
 
 #include "driver/plugin.h"
 #include "ir/spelling.h"
-#include "lower/onnx/context.h"
+#include "lower/jax_to_onnx/context.h"
 #include "native/ir/store.h"
 #include "native/jax/values.h"
 
@@ -16,7 +16,7 @@ namespace {
 // One equation that Python is lowering. Unusable after the lowering has returned.
 class PyLowering {
  public:
-  PyLowering(Lowering& lowering, StorePtr store, std::string origin, nb::handle late)
+  PyLowering(jax_to_onnx::Lowering& lowering, StorePtr store, std::string origin, nb::handle late)
       : lowering_(&lowering),
         store_(std::move(store)),
         origin_(std::move(origin)),
@@ -24,7 +24,7 @@ class PyLowering {
         seen_(lowering.b.graph().last()) {}
 
   // Throws after end().
-  Lowering& lowering() const {
+  jax_to_onnx::Lowering& lowering() const {
     if (lowering_ == nullptr) refuse(fmt::format("the context of {} was used after its lowering had returned", origin_));
     return *lowering_;
   }
@@ -59,14 +59,14 @@ class PyLowering {
   }
 
  private:
-  Lowering* lowering_;
+  jax_to_onnx::Lowering* lowering_;
   StorePtr store_;
   std::string origin_;
   nb::handle late_;  // attributes to be set after the passes
   Node* seen_;       // the last settled node
 };
 
-std::vector<Value*> run_python(nb::handle fn, Lowering& lowering, const StorePtr& store, const std::string& origin,
+std::vector<Value*> run_python(nb::handle fn, jax_to_onnx::Lowering& lowering, const StorePtr& store, const std::string& origin,
                                nb::handle equation, nb::handle late) {
   static constexpr const char* kModule = "sardonyx.plugins";
   nb::object native = nb::cast(new PyLowering(lowering, store, origin, late), nb::rv_policy::take_ownership);
@@ -105,9 +105,9 @@ void add_python_lowerings(LoweringRegistry& registry, const nb::dict& by_primiti
     registry.add(
         primitive,
         [fn = std::shared_ptr<const void>(keep_python(nb::borrow(fn))), store, origin, &equations,
-         late = nb::handle(late)](Lowering& ctx) {
+         late = nb::handle(late)](jax_to_onnx::Lowering& ctx) {
           nb::gil_scoped_acquire lock;
-          auto equation = equations.find(ctx.eqn.id());
+          auto equation = equations.find(ctx.node.id());
           nb::object eqn = equation == equations.end() ? nb::none() : equation->second;
           return run_python(nb::handle(static_cast<PyObject*>(const_cast<void*>(fn.get()))), ctx, store, origin, eqn, late);
         },
@@ -165,18 +165,18 @@ void bind_lowering_context(nb::module_& m) {
   nb::class_<PyLowering>(m, "Lowering")
       .def("late", [](PyLowering& l) { return nb::borrow(l.late()); })
       .def("num_operands", [](PyLowering& l) { return l.lowering().num_inputs(); })
-      .def("num_results", [](PyLowering& l) { return l.lowering().eqn.num_results(); })
+      .def("num_results", [](PyLowering& l) { return l.lowering().node.num_results(); })
       .def("operand",
            [](PyLowering& l, size_t i) {
              // A broadcast may have been left to its users. Expand it, so that the author sees the equation's
              // own shape.
-             Lowering& ctx = l.lowering();
+             jax_to_onnx::Lowering& ctx = l.lowering();
              return l.handle(ctx.expand(ctx.in(i), ctx.stored_in_type(i)->dims()));
            })
       .def("graph", [](PyLowering& l) { return wrap(l.store(), &l.lowering().b.graph()); })
       .def("placeholder",
            [](PyLowering& l, size_t i, const std::string& name) {
-             LoweringContext& c = l.lowering().context();
+             jax_to_onnx::Context& c = l.lowering().context();
              return l.handle(&c.model().new_placeholder(name, c.stored(l.lowering().out_type(i))));
            })
       .def("is_filled", [](PyLowering& l, nb::handle v) { return l.value(v, "a value").kind() != ValueKind::kPlaceholder; })
@@ -195,14 +195,14 @@ void bind_lowering_context(nb::module_& m) {
           "A size at run time: i64[].")
       .def("dim_origin",
            [](PyLowering& l, const std::string& text) -> nb::object {
-             const DimOrigin* origin = l.lowering().context().origin(dim_of(l, text));
+             const jax_to_onnx::DimOrigin* origin = l.lowering().context().origin(dim_of(l, text));
              if (origin == nullptr) return nb::none();
              return nb::make_tuple(l.handle(origin->value), origin->axis);
            })
       .def("add_input",
            [](PyLowering& l, const std::string& name, nb::handle aval) {
              JaxValues values(l.lowering().b.model());
-             LoweringContext& c = l.lowering().context();
+             jax_to_onnx::Context& c = l.lowering().context();
              const Type* type = c.interface_type(values.type(aval));
              Value* v = c.model().graph().add_input(name, type);
              v->set_type(type);

@@ -373,7 +373,7 @@ void bind_program(nb::module_& m) {
         LoweringRegistry registry;
         LateAttributes late;
         load_plugin(path, registry, late);
-        return registry.primitives();
+        return registry.names();
       },
       nb::arg("path"), "The primitives that a plugin in a shared object has lowerings for. It stays loaded.");
   m.def(

@@ -1,0 +1,180 @@
+#include "lower/jax_to_onnx/check_equation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include "sardonyx/error.h"
+
+namespace sardonyx::jax_to_onnx {
+namespace {
+
+using Axes = std::vector<int64_t>;
+
+// The rank of v, or -1 if unknown.
+int64_t rank_of(const Value* v) {
+  if (v == nullptr || !v->ranked() || !v->type()->is_tensor()) return -1;
+  return static_cast<int64_t>(v->type()->rank());
+}
+
+std::optional<Axes> ints(const Attr& a) {
+  if (const auto* one = a.get<int64_t>()) return Axes{*one};
+  if (const auto* v = a.get<Attr::Ints>()) return *v;
+  if (const auto* v = a.get<AttrList>(); v != nullptr && v->empty()) return Axes{};
+  return std::nullopt;
+}
+
+// Checks that `axes` are distinct axes of a value of that rank.
+void check_axes(const Node& eqn, std::string_view name, const Axes& axes, int64_t rank) {
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] < 0 || axes[i] >= rank)
+      contradicts(eqn, fmt::format("'{}' names axis {} of a value with {} axes", name, axes[i], rank));
+    if (std::find(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(i), axes[i]) !=
+        axes.begin() + static_cast<std::ptrdiff_t>(i))
+      contradicts(eqn, fmt::format("'{}' names axis {} twice", name, axes[i]));
+  }
+}
+
+void check_count(const Node& eqn, std::string_view name, size_t found, int64_t rank) {
+  if (static_cast<int64_t>(found) != rank)
+    contradicts(eqn, fmt::format("'{}' has {} entries for a value with {} axes", name, found, rank));
+}
+
+// ((contracting axes of the first operand, of the second), (batch axes of the first, of the second))
+void check_dot(const Node& eqn, const AttrList& numbers) {
+  Axes all[2];
+  for (const Attr& pair : numbers) {
+    const auto* sides = pair.get<AttrList>();
+    if (sides == nullptr) continue;
+    if (sides->size() != 2 && !sides->empty()) contradicts(eqn, "'dimension_numbers' must have two sides");
+    std::vector<size_t> lengths;
+    for (size_t i = 0; i < sides->size(); ++i) {
+      const auto axes = ints((*sides)[i]);
+      if (!axes) return;  // the lowering reports what it expected
+      all[i].insert(all[i].end(), axes->begin(), axes->end());
+      lengths.push_back(axes->size());
+    }
+    if (lengths.size() == 2 && lengths[0] != lengths[1]) contradicts(eqn, "'dimension_numbers' pairs unequal numbers of axes");
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    if (const int64_t rank = rank_of(eqn.input(i)); rank >= 0) check_axes(eqn, "dimension_numbers", all[i], rank);
+  }
+}
+
+}  // namespace
+
+bool has_known_axes(std::string_view primitive) {
+  static const std::unordered_set<std::string_view> names = {"argmax",
+                                                             "argmin",
+                                                             "broadcast_in_dim",
+                                                             "concatenate",
+                                                             "cumlogsumexp",
+                                                             "cummax",
+                                                             "cummin",
+                                                             "cumprod",
+                                                             "cumsum",
+                                                             "dot_general",
+                                                             "dynamic_slice",
+                                                             "gather",
+                                                             "iota",
+                                                             "pad",
+                                                             "reduce_and",
+                                                             "reduce_max",
+                                                             "reduce_min",
+                                                             "reduce_or",
+                                                             "reduce_prod",
+                                                             "reduce_sum",
+                                                             "reduce_window",
+                                                             "reduce_window_max",
+                                                             "reduce_window_min",
+                                                             "reduce_window_sum",
+                                                             "reduce_xor",
+                                                             "rev",
+                                                             "slice",
+                                                             "sort",
+                                                             "split",
+                                                             "squeeze",
+                                                             "transpose"};
+  return names.contains(primitive);
+}
+
+namespace {
+
+// What a parameter of that name describes in the operand or the result.
+enum class ParamKind : uint8_t { kOther, kAxes, kPerAxis, kPermutation, kBroadcast, kDot };
+
+ParamKind param_kind(std::string_view name) {
+  static constexpr std::pair<std::string_view, ParamKind> all[] = {
+      {"axes", ParamKind::kAxes},
+      {"axis", ParamKind::kAxes},
+      {"dimension", ParamKind::kAxes},
+      {"dimensions", ParamKind::kAxes},
+      {"permutation", ParamKind::kPermutation},
+      {"start_indices", ParamKind::kPerAxis},
+      {"limit_indices", ParamKind::kPerAxis},
+      {"strides", ParamKind::kPerAxis},
+      {"padding_config", ParamKind::kPerAxis},
+      {"slice_sizes", ParamKind::kPerAxis},
+      {"window_dimensions", ParamKind::kPerAxis},
+      {"broadcast_dimensions", ParamKind::kBroadcast},
+      {"dimension_numbers", ParamKind::kDot},
+  };
+  for (const auto& [known, what] : all) {
+    if (known == name) return what;
+  }
+  return ParamKind::kOther;
+}
+
+}  // namespace
+
+void contradicts(const Node& eqn, std::string_view what) {
+  throw Error(ErrorCode::kInvalidModel, fmt::format("equation '{}' is inconsistent: {}", eqn.op().name, what),
+              {"help: the program was changed after JAX traced it; save it again"});
+}
+
+void check_counts(const Node& eqn) {
+  const Op& op = eqn.op();
+  const auto outside = [](size_t count, int least, int most) {
+    return std::cmp_less(count, least) || (most >= 0 && std::cmp_greater(count, most));
+  };
+  if (outside(eqn.num_inputs(), op.min_inputs, op.max_inputs) || outside(eqn.num_results(), op.min_outputs, op.max_outputs))
+    contradicts(eqn, fmt::format("the primitive cannot have {} operands and {} results", eqn.num_inputs(), eqn.num_results()));
+}
+
+void check_equation(const Node& eqn) {
+  const int64_t in = rank_of(eqn.input(0)), out = eqn.num_results() > 0 ? rank_of(eqn.result(0)) : -1;
+  for (const NamedAttr& a : eqn.attrs().items()) {
+    const ParamKind kind = param_kind(a.name);
+    switch (kind) {
+      case ParamKind::kOther: break;
+      case ParamKind::kAxes:
+        // iota has no operand. The other primitives never add axes, so the larger rank is the operand's.
+        if (const auto axes = ints(a.value); axes && (in >= 0 || out >= 0)) check_axes(eqn, a.name, *axes, std::max(in, out));
+        break;
+      case ParamKind::kPerAxis:
+      case ParamKind::kPermutation: {
+        const auto* rows = a.value.get<AttrList>();
+        const auto numbers = ints(a.value);
+        if (in < 0 || (!numbers && rows == nullptr)) break;
+        check_count(eqn, a.name, numbers ? numbers->size() : rows->size(), in);
+        if (numbers && kind == ParamKind::kPermutation) check_axes(eqn, a.name, *numbers, in);
+        break;
+      }
+      case ParamKind::kBroadcast:
+        if (const auto axes = ints(a.value); axes && in >= 0 && out >= 0) {
+          check_count(eqn, a.name, axes->size(), in);
+          check_axes(eqn, a.name, *axes, out);
+        }
+        break;
+      case ParamKind::kDot:
+        if (const auto* numbers = a.value.get<AttrList>(); numbers != nullptr && in >= 0 && eqn.is("dot_general"))
+          check_dot(eqn, *numbers);
+        break;
+    }
+  }
+}
+
+}  // namespace sardonyx::jax_to_onnx

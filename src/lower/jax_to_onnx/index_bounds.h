@@ -1,0 +1,28 @@
+// What a traced program shows of the integers that it computes, to find out whether an index is in bounds.
+#pragma once
+
+#include <optional>
+
+#include "sardonyx/lower.h"
+
+namespace sardonyx::jax_to_onnx {
+
+struct IndexBounds {  // inclusive, in the dims of the ONNX model; nullopt = nothing is known on that side
+  std::optional<Dim> low, high;
+};
+
+// The bounds of all elements of `v`, a value of the jax dialect. Follows constants, sizes, counters, arithmetic,
+// selections and movements, into and out of nested programs.
+IndexBounds index_bounds(const Lowering& ctx, const Value& v);
+
+// Indices start, start + step, ... along their first axis, as x[::2] and x[::-1] of an axis with a name have them.
+struct IndexSequence {
+  Dim start;
+  int64_t step = 1;
+};
+std::optional<IndexSequence> index_sequence(const Lowering& ctx, const Value& v);
+
+// Whether each component of operand i (its last axis, one per limit) provably lies in 0 .. limits[k].
+bool is_in_bounds(const Lowering& ctx, size_t i, std::span<const Dim> limits);
+
+}  // namespace sardonyx::jax_to_onnx

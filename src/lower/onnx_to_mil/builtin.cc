@@ -1,0 +1,45 @@
+// The table of lowerings, read from elementwise.def and lowerings.def.
+#include <fmt/format.h>
+
+#include "lower/onnx_to_mil/context.h"
+#include "lower/onnx_to_mil/elementwise.h"
+
+namespace sardonyx {
+namespace onnx_to_mil {
+
+#define SX_LOWERING(op) std::vector<Value*> lower_##op(Lowering& ctx);
+#define SX_LOWERING_AS(op, function) std::vector<Value*> lower_##function(Lowering& ctx);
+#define SX_LOWERING_OF(domain, op, function) std::vector<Value*> lower_##function(Lowering& ctx);
+#include "lower/onnx_to_mil/lowerings.def"
+#undef SX_LOWERING
+#undef SX_LOWERING_AS
+#undef SX_LOWERING_OF
+
+const lower::Table<Lowering>& table() {
+  static const lower::Table<Lowering> all = [] {
+    lower::Table<Lowering> t;
+#define SX_SAME(op, mil_op) t.add(#op, [](Lowering& ctx) { return lower_same(ctx, #mil_op); }, "elementwise " #mil_op);
+#include "lower/onnx_to_mil/elementwise.def"
+#undef SX_SAME
+#define SX_LOWERING(op) t.add(#op, lower_##op, "lower_" #op);
+#define SX_LOWERING_AS(op, function) t.add(#op, lower_##function, "lower_" #function);
+#define SX_LOWERING_OF(domain, op, function) t.add(domain "::" #op, lower_##function, "lower_" #function);
+#include "lower/onnx_to_mil/lowerings.def"
+#undef SX_LOWERING
+#undef SX_LOWERING_AS
+#undef SX_LOWERING_OF
+    return t;
+  }();
+  return all;
+}
+
+}  // namespace onnx_to_mil
+
+bool has_mil_lowering(std::string_view domain, std::string_view op) {
+  const bool is_default = domain.empty() || domain == "ai.onnx";
+  return onnx_to_mil::table().find(is_default ? std::string(op) : fmt::format("{}::{}", domain, op)) != nullptr;
+}
+
+std::vector<std::string> mil_lowerings() { return onnx_to_mil::table().names(); }
+
+}  // namespace sardonyx
