@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -473,6 +475,8 @@ class InferRun {
 
   std::vector<std::string> messages;
   std::vector<const Function*> typed_functions;
+  // The names of sizes of the model's inputs.
+  const std::unordered_set<std::string>& input_sizes(Model& m);
 
  private:
   ValueFacts& facts_;
@@ -481,7 +485,24 @@ class InferRun {
   std::unordered_set<const Node*> seen_;
   std::unordered_set<const Graph*> bodies_;
   Alike alike_;
+  std::optional<std::unordered_set<std::string>> input_sizes_;
 };
+
+static std::unordered_set<std::string> names_of_input_sizes(Model& m) {
+  std::unordered_set<std::string> names;
+  for (const Port& p : m.graph().inputs()) {
+    if (p.declared == nullptr || !p.declared->is_tensor() || !p.declared->ranked()) continue;
+    for (Dim d : p.declared->dims()) {
+      if (d.is_expr() && !m.dims().symbol_name(d).empty()) names.emplace(m.dims().symbol_name(d));
+    }
+  }
+  return names;
+}
+
+const std::unordered_set<std::string>& InferRun::input_sizes(Model& m) {
+  if (!input_sizes_) input_sizes_ = names_of_input_sizes(m);
+  return *input_sizes_;
+}
 
 void InferRun::report(Node& n, const Error& e) {
   n.set_unchecked(true);
@@ -587,15 +608,14 @@ bool correct_declared(Value& v, const Type* t) {
 
 // `type`, with t's sizes where these follow from named sizes of the model's inputs and `type` has a name that no
 // input has. Some exporters name each unknown size anew, so that such names tell nothing.
-const Type* in_terms_of_inputs(Graph& g, const Type* type, const Type* t) {
+const Type* in_terms_of_inputs(Model& m, InferRun* run, const Type* type, const Type* t) {
   if (type == t || !type->is_tensor() || !type->ranked() || !t->is_tensor() || !t->ranked() || type->rank() != t->rank())
     return type;
-  Model& m = g.model();
-  const auto is_given = [&m](std::string_view symbol) {
-    return std::ranges::any_of(m.graph().inputs(), [&](const Port& p) {
-      return p.declared != nullptr && p.declared->is_tensor() && p.declared->ranked() &&
-             std::ranges::any_of(p.declared->dims(), [&](Dim d) { return d.is_expr() && m.dims().symbol_name(d) == symbol; });
-    });
+  std::optional<std::unordered_set<std::string>> found_here;
+  const auto is_given = [&](std::string_view symbol) {
+    if (run != nullptr) return run->input_sizes(m).contains(std::string(symbol));
+    if (!found_here) found_here = names_of_input_sizes(m);
+    return found_here->contains(std::string(symbol));
   };
   std::vector<Dim> dims;
   for (size_t i = 0; i < t->rank(); ++i) {
@@ -630,7 +650,7 @@ void InferContext::set(size_t i, const Type* t) {
     if (!is_retyped) facts_.run_->note(node_, text);
     both = t;
   }
-  both = in_terms_of_inputs(*node_.graph(), both, t);
+  both = in_terms_of_inputs(node_.graph()->model(), facts_.run_, both, t);
   v.set_type(types().freshen(both));
 }
 

@@ -65,6 +65,29 @@ Value* attend(Lowering& ctx, Value* q, Value* k, Value* v, double scale, Value* 
 
 namespace {
 
+// Repeats each head `times` times: several heads of queries share one head of keys.
+Value* repeated(Lowering& ctx, Value* x, int64_t times) {
+  const auto dims = x->type()->dims();
+  Value* wide = ctx.b.tile(ctx.b.expand_dims(x, {.axes = {2}}), {1, 1, times, 1, 1});
+  return ctx.reshape(wide, std::vector<Dim>{dims[0], Dim::of(dims[1].value() * times), dims[2], dims[3]});
+}
+
+// Keys or values with as many heads as the queries.
+Value* for_each_head(Lowering& ctx, Value* x, Dim own) {
+  const Dim shared = x->type()->dim(1);
+  if (own == shared) return x;
+  if (!own.is_int() || !shared.is_int() || shared.value() == 0 || own.value() % shared.value() != 0)
+    ctx.unsupported("numbers of heads that are open");
+  return repeated(ctx, x, own.value() / shared.value());
+}
+
+double scale_of(Lowering& ctx, const Value* q) {
+  if (ctx.node.attr("scale") != nullptr) return ctx.float_attr("scale", 1);
+  const Dim size = q->type()->dim(q->type()->rank() - 1);
+  if (!size.is_int()) ctx.unsupported("heads whose size is not known");
+  return 1 / std::sqrt(static_cast<double>(size.value()));
+}
+
 class Attention {
  public:
   explicit Attention(Lowering& ctx) : ctx_(ctx), b_(ctx.b), flat_(ctx.rank(0) == 3) {
@@ -82,13 +105,8 @@ class Attention {
     }
     all_keys_ = k_;
     all_values_ = v_;
-    const Dim own = dim(q_, 1), shared = dim(k_, 1);
-    if (!(own == shared)) {
-      if (!own.is_int() || !shared.is_int() || shared.value() == 0 || own.value() % shared.value() != 0)
-        ctx.unsupported("numbers of heads that are open");
-      k_ = repeated(k_, own.value() / shared.value());
-      v_ = repeated(v_, own.value() / shared.value());
-    }
+    k_ = for_each_head(ctx, k_, dim(q_, 1));
+    v_ = for_each_head(ctx, v_, dim(q_, 1));
     hide();
   }
 
@@ -105,12 +123,6 @@ class Attention {
 
  private:
   static Dim dim(const Value* v, size_t axis) { return v->type()->dim(axis); }
-
-  // Repeats each head `times` times: several heads of queries share one head of keys.
-  Value* repeated(Value* x, int64_t times) {
-    Value* wide = b_.tile(b_.expand_dims(x, {.axes = {2}}), {1, 1, times, 1, 1});
-    return ctx_.reshape(wide, std::vector<Dim>{dim(x, 0), Dim::of(dim(x, 1).value() * times), dim(x, 2), dim(x, 3)});
-  }
 
   // The mask; if it ends before the last key, padded so that it masks the other keys.
   Value* mask() {
@@ -177,13 +189,6 @@ class Attention {
     return false;
   }
 
-  double scale() const {
-    if (ctx_.node.attr("scale") != nullptr) return ctx_.float_attr("scale", 1);
-    const Dim size = dim(q_, q_->type()->rank() - 1);
-    if (!size.is_int()) ctx_.unsupported("heads whose size is not known");
-    return 1 / std::sqrt(static_cast<double>(size.value()));
-  }
-
   // Whether the op can use [batch, length, size] directly: one head, and masks without an axis of heads.
   bool is_flat() const {
     const auto fits = [](const Value* m) { return m == nullptr || m->type()->rank() <= 2; };
@@ -204,7 +209,7 @@ class Attention {
 
   Value* fused() {
     Value* mask = seen_ != nullptr ? seen_ : bias_;
-    Value* y = attend(ctx_, q_, k_, v_, scale(), mask);
+    Value* y = attend(ctx_, q_, k_, v_, scale_of(ctx_, q_), mask);
     if (!may_be_blind_) return y;
     Value* best =
         b_.reduce_max(seen_ != nullptr ? b_.cast(mask, {.dtype = DType::kI32}) : mask, {.axes = {-1}, .keep_dims = true});
@@ -217,7 +222,7 @@ class Attention {
     const auto show = [&](int64_t when, Value* v) {
       if (mode == when && ctx_.is_used(3)) shown = v;
     };
-    Value* scores = b_.matmul(b_.mul(q_, scale()), k_, {.transpose_x = false, .transpose_y = true});
+    Value* scores = b_.matmul(b_.mul(q_, scale_of(ctx_, q_)), k_, {.transpose_x = false, .transpose_y = true});
     show(0, scores);
     if (const double cap = ctx_.float_attr("softcap", 0); cap > 0)
       scores = b_.mul(b_.tanh(b_.real_div(scores, ctx_.like(scores, cap))), ctx_.like(scores, cap));
@@ -249,6 +254,25 @@ class Attention {
 }  // namespace
 
 std::vector<Value*> lower_Attention(Lowering& ctx) { return Attention(ctx).results(); }
+
+// Attention with two graphs of the model's own, which change the scores and the probabilities.
+std::vector<Value*> lower_FlexAttention(Lowering& ctx) {
+  MilBuilder& b = ctx.b;
+  Value* q = ctx.in(0);
+  const Dim heads = q->type()->dim(1);
+  Value *k = for_each_head(ctx, ctx.in(1), heads), *v = for_each_head(ctx, ctx.in(2), heads);
+  const Graph *score_mod = ctx.node.body("score_mod"), *prob_mod = ctx.node.body("prob_mod");
+  const auto asked = static_cast<DType>(ctx.int_attr("softmax_precision", static_cast<int64_t>(DType::kF32)));
+  const DType precision = stored_dtype(asked);
+  const double scale = scale_of(ctx, q);
+  if (score_mod == nullptr && prob_mod == nullptr && precision == q->dtype()) return {attend(ctx, q, k, v, scale, nullptr)};
+  const auto modified = [&](const Graph* by, Value* x) {
+    return by == nullptr ? x : ctx.inline_body(*by, std::vector<Value*>{x}, b).front();
+  };
+  Value* scores = ctx.cast(b.matmul(b.mul(q, scale), k, {.transpose_x = false, .transpose_y = true}), precision);
+  Value* p = modified(prob_mod, b.softmax(modified(score_mod, scores), {.axis = -1}));
+  return {b.matmul(ctx.cast(p, v->dtype()), v, {.transpose_x = false, .transpose_y = false})};
+}
 
 Value* rotated(Lowering& ctx, Value* x, Value* cosines, Value* sines, int64_t rotary, bool interleaved) {
   MilBuilder& b = ctx.b;

@@ -37,9 +37,10 @@ class Converter {
   bool run() {
     const auto from = model_.opset_version("");
     if (!from || *from == to_) return false;
-    if (*from < kOldest || *from > newest()) {
+    if (*from > newest() || (*from < kOldest && !is_as_in_oldest())) {
       throw Error(ErrorCode::kUnsupported, fmt::format("models of opset {} cannot be converted", *from),
-                  {fmt::format("those of opsets {} to {} can", kOldest, newest())});
+                  {fmt::format("those of opsets {} to {} can, and older ones whose operators did not change until {}", kOldest,
+                               newest(), kOldest)});
     }
     Imports imports(model_);
     imports.set(to_);
@@ -88,6 +89,19 @@ class Converter {
     std::vector<std::vector<OpsetImport>> old_of_functions_;
     bool kept_ = false;
   };
+
+  // Whether all operators mean the same in the oldest opset.
+  bool is_as_in_oldest() const {
+    for (const auto& f : model_.functions()) {
+      for (Graph* g : graphs_in(f->graph())) {
+        for (const Node& n : g->nodes()) {
+          const Op& op = n.op();
+          if (is_default_domain(op.domain) && dialect(DialectId::kOnnx).find("", op.name, kOldest) != &op) return false;
+        }
+      }
+    }
+    return true;
+  }
 
   const RespellingStep* step_for(const Op& op) const;
   void visit(Graph& g, Node& n);
