@@ -116,7 +116,9 @@ def main() -> None:
     onnx = words_of("src/dialects/onnx/ops_families.gen.inc", "src/dialects/onnx/ops_attrs.gen.inc")
     mil = words_of("src/dialects/mil/ops_families.gen.inc", "src/dialects/mil/ops_slots.gen.inc")
     jax = set(
-        re.findall(r"^lower (\w+)", "\n".join(p.read_text() for p in ROOT.glob("src/lower/jax_to_onnx/*.sx")), re.MULTILINE)
+        re.findall(
+            r"^lower (\w+)", "\n".join(p.read_text() for p in ROOT.glob("src/lower/jax_to_onnx/*.sx")), re.MULTILINE
+        )
     )
     marks = {
         "graph",

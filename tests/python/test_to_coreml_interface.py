@@ -445,7 +445,7 @@ def test_jax_functions_with_a_common_state(tmp_path):
         ({"functions": {"a b": step(3)}}, "'a b' is not a name for a function"),
         ({"functions": {"state": step(3)}}, "'state' is not a name for a function"),
         ({"functions": [("a", 1)]}, "functions are a mapping of names to models"),
-        ({"model": step(3)}, "a model, or functions, and not both"),
+        ({"source": step(3)}, "one source, or functions, and not both"),
         ({"class_labels": ["a"]}, "cannot have class labels"),
         ({"states": {"cache": "logits"}}, "no function has an input 'cache' and a result 'logits'"),
         ({"sizes": ["T <= 7"]}, "no function has the sizes of 'T <= 7'"),

@@ -171,9 +171,9 @@ def _read(parts, states: Mapping[str, str | int], is_alone: bool, target: str, r
 
 def _converted(models, programs, functions, out: str, wanted) -> list[dict[str, Any]]:
     """Writes the package. Returns a report for each function."""
-    first = models[0][1]
     if functions is not None:
         return _native.convert_functions(models, out, wanted)
+    first = models[0][1]
     if programs:
         return [first.save_coreml(out, wanted, programs[0])]
     if isinstance(first, str):

@@ -125,6 +125,8 @@ def _optimized(model, output_path, wanted):
         return in_callers_type(data), numbers
     if path is not None:
         native.require_output_name(path)
+        if path.endswith(".sx"):
+            raise Error("only a file is optimized into text", notes=["help: save the model, and pass its path"])
     if not isinstance(model, native.ir.ModelBase):
         model = native.ir.read_bytes(bytes_of(model)[0], "")
     made, numbers = native.optimize_model(model, wanted)

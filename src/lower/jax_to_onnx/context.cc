@@ -158,7 +158,6 @@ std::vector<Value*> Context::lower(const Node& eqn, Builder& builder) {
   return results;
 }
 
-
 void Context::describe(const Node& eqn, Provenance& p) {
   const std::string_view from = *lowering_origin(eqn.op());
   if (p.sources.empty()) p.sources.emplace_back();
