@@ -1,4 +1,4 @@
-"""The rules for plugins, checked in their source: `sardonyx lint-plugin FILE... [--diff]`.
+"""The rules for plugins, checked in their source: `python -m sardonyx.lint FILE... [--diff]`.
 
 A plugin runs inside the converter, so its faults show up late and far away. These rules find faults without
 running anything. A comment disables a rule for its line: `# lint-plugin: allow RULE`.
@@ -520,7 +520,7 @@ def _expand(paths: list[str]) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     """Prints the findings. 0: none, 1: some, 2: a file could not be read."""
     parser = argparse.ArgumentParser(
-        prog="sardonyx lint-plugin",
+        prog="python -m sardonyx.lint",
         description="Check the source of converter plugins against the builder's rules.",
         epilog="rules:\n" + "\n".join(f"  {name:18} {text}" for name, text in RULES.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,

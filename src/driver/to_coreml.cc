@@ -258,7 +258,7 @@ std::vector<std::string> unknown_skipped(const Model& mil, const ToCoremlOptions
   if (const std::string_view meant = nearest(name, known); !meant.empty())
     notes.push_back(fmt::format("did you mean '{}'?", meant));
   notes.emplace_back(
-      "help: `sardonyx view` shows the names in a package of --compute-precision fp32; auto finds ops that overflow");
+      "help: `sardonyx view` shows the names in a package of --precision f32; auto finds ops that overflow");
   throw Error(ErrorCode::kInvalidArgument, fmt::format("skip_ops has '{}', and no op of the program is called so", name),
               std::move(notes));
 }

@@ -1,4 +1,4 @@
-"""sardonyx lint-plugin: each rule fires where it should, and nowhere else."""
+"""python -m sardonyx.lint: each rule fires where it should, and nowhere else."""
 
 import os
 import subprocess
@@ -141,7 +141,7 @@ def test_a_line_can_allow_a_rule():
 
 
 def run(*arguments, cwd=None):
-    command = [sys.executable, "-m", "sardonyx", "lint-plugin", *map(str, arguments)]
+    command = [sys.executable, "-m", "sardonyx.lint", *map(str, arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, cwd=cwd, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     )

@@ -565,7 +565,7 @@ def test_the_command(tmp_path):
     for name, model in (("net", cnn()), ("prefill", step("T")), ("decode", step(1))):
         (tmp_path / f"{name}.onnx").write_bytes(model.SerializeToString())
     (tmp_path / "labels.txt").write_text("\n".join(LABELS))
-    shapes = ["--enumerated-shape", "image:1,3,19,23", "--enumerated-shape", "image:2,3,19,23"]
+    shapes = ["--input-shape", "image:1,3,19,23", "--input-shape", "image:2,3,19,23"]
     run_command("convert", tmp_path / "net.onnx", "-o", tmp_path / "a.mlpackage", *shapes)
     (feature,) = spec_of(tmp_path / "a.mlpackage").description.input
     assert [s.shape[0] for s in feature.type.multiArrayType.enumeratedShapes.shapes] == [1, 2]
@@ -577,8 +577,11 @@ def test_the_command(tmp_path):
     assert [f.name for f in spec_of(tmp_path / "c.mlpackage").description.functions] == ["prefill", "decode"]
     for wrong, message in (
         ([tmp_path / "net.onnx", *functions], "expected a model, or models as functions"),
-        ([], "expected a model, or models as functions"),
-        ([tmp_path / "net.onnx", "--enumerated-shape", "image:1,a"], "is not the shape of an input"),
+        ([], "what to convert is missing"),
+        (
+            [tmp_path / "net.onnx", "--input-shape", "image:1,a", "--input-shape", "image:1,b"],
+            "is not the shape of an input",
+        ),
         (["--function", "prefill"], "expected a function as name=model.onnx"),
         ([functions[0], functions[0], "--target", "iOS18"], "two functions are called 'prefill'"),
     ):

@@ -328,7 +328,7 @@ def test_the_command(tmp_path):
     onnx.save(picture(3, height="H", width="W"), tmp_path / "x.onnx")
     run_command(
         "convert", tmp_path / "x.onnx", "-o", tmp_path / "x.mlpackage", "--size", "H <= 37", "--size", "W <= 41",
-        "--default-size", "H=17", "--image-input", "x:rgb", "--image-output", "y:bgr",
+        "--size", "H=17", "--image-input", "x:rgb", "--image-output", "y:bgr",
     )  # fmt: skip
     description = check_types(tmp_path / "x.mlpackage").description
     assert description.input[0].type.imageType.height == 17
