@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "driver/compare_models.h"
 #include "driver/file_names.h"
 #include "io/program_file.h"
 #include "output.h"

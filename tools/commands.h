@@ -4,27 +4,30 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "options.h"
-#include "rewrite/values.h"
 #include "sardonyx/io.h"
 #include "sardonyx/passes.h"
 
 namespace sardonyx {
 struct OptimizeOptions;
+struct Tolerance;
 enum class DialectId : uint8_t;
 }  // namespace sardonyx
 
 namespace sardonyx::tools {
 
 int convert(const Given& given);
-// Optimizes one model, or several into a folder. Continues after a model that is refused; the exit code tells.
+// Optimizes one model, or several into a folder. Continues after a model that is refused; the exit code
+// tells.
 int optimize(const Given& given);
-// Returns 0 when the models compute the same; 1 when they differ, when nothing could be compared, or when a runtime loads only the first.
+// Returns 0 when the models compute the same; 1 when they differ, when nothing could be compared, or when a
+// runtime loads only the first.
 int compare(const Given& given);
 int half_report(const Given& given);
 int check(const Given& given);
@@ -38,6 +41,8 @@ int run(const Given& given);
 int passes(const Given& given);
 // Replaces this process by Python, which runs the command with these options. Returns only by throwing (kIo).
 [[noreturn]] int run_python(const Given& given);
+// With more keywords for the Python function.
+[[noreturn]] void run_python(const Given& given, const nlohmann::ordered_json& keywords);
 
 // What `optimize` does with these --passes and no other option.
 OptimizeOptions optimize_options(const std::string& passes, DialectId dialect);

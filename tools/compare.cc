@@ -1,4 +1,5 @@
-// sardonyx compare: whether two models, or a model and a function, compute the same. Exit code 1 when they do not.
+// sardonyx compare: whether two models, or a model and a function, compute the same. Exit code 1 when they do
+// not.
 #include <fmt/format.h>
 
 #include "commands.h"

@@ -1,14 +1,15 @@
-// sardonyx convert: from a function, an ONNX model, a saved program or a Core ML program to what the suffix of the output says.
+// sardonyx convert: from a function, an ONNX model, a saved program or a Core ML program to what the suffix
+// of the output says.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "commands.h"
+#include "coreml_texts.h"
 #include "dialects/onnx/runtimes.h"
 #include "driver/compare_models.h"
 #include "driver/convert.h"
@@ -30,105 +31,6 @@ namespace {
 }
 
 // --- From ONNX to Core ML
-
-// "T <= 512" is a bound, "T=128" the size by default.
-bool is_default_size(const std::string& text) {
-  const size_t equals = text.find('=');
-  return equals != std::string::npos && text.find_first_of("<>!") == std::string::npos && text.find("==") == std::string::npos;
-}
-
-std::pair<std::string, int64_t> default_size(const std::string& text) {
-  const auto [name, size] = at_equals(text, "a size as T=128");
-  int64_t n = 0;
-  const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), n);
-  if (error != std::errc() || end != size.data() + size.size())
-    refuse(fmt::format("expected a size as T=128, found '{}'", size));
-  return {name, n};
-}
-
-// The shapes of an input that is named several times are those that it takes.
-void add_shapes(const std::vector<std::string>& texts, ToCoremlOptions& to) {
-  const auto name_of = [](const std::string& text) { return text.substr(0, text.find_first_of(":=")); };
-  for (const std::string& text : texts) {
-    const auto same = [&](const std::string& other) { return name_of(other) == name_of(text); };
-    if (std::ranges::count_if(texts, same) > 1) {
-      add_enumerated_shape(to.enumerated_shapes, text);
-    } else {
-      to.input_shapes.push_back(text);
-    }
-  }
-}
-
-// "labels.txt", "labels.txt:LABEL" or "labels.txt:LABEL:RESULT".
-CoremlClassifier classifier_of(const std::string& text) {
-  CoremlClassifier made;
-  std::string path = text;
-  std::vector<std::string> names;
-  std::error_code none;
-  while (names.size() < 2 && !std::filesystem::exists(path, none) && path.rfind(':') != std::string::npos) {
-    names.insert(names.begin(), path.substr(path.rfind(':') + 1));
-    path.resize(path.rfind(':'));
-  }
-  made.texts = read_class_labels(path);
-  if (!names.empty() && !names[0].empty()) made.label = names[0];
-  if (names.size() > 1) made.probabilities = names[1];
-  return made;
-}
-
-CoremlMetadata metadata_of(const Given& given) {
-  CoremlMetadata made;
-  for (const std::string& text : given.list("metadata")) {
-    const auto [key, value] = at_equals(text, "metadata as key=value");
-    std::string* known = key == "author"        ? &made.author
-                         : key == "license"     ? &made.license
-                         : key == "version"     ? &made.version
-                         : key == "description" ? &made.description
-                                                : nullptr;
-    if (known != nullptr) {
-      *known = value;
-    } else {
-      made.user_defined.emplace_back(key, value);
-    }
-  }
-  return made;
-}
-
-ToCoremlOptions coreml_options(const Given& given) {
-  ToCoremlOptions how;
-  const std::string precision = given.text("precision", "f16");
-  if (precision != "f16" && precision != "f32") refuse(fmt::format("Core ML computes in f16 or f32, not in {}", precision));
-  how.half = precision == "f16";
-  how.target = given.text("target", how.target);
-  how.dump = given.text("debug-dump");
-  how.skip = given.list("skip");
-  how.pass_options = pass_options(given);
-  if (given.has("keep-f32")) how.pass_options.emplace_back("add_fp16_cast.skip_ops", given.text("keep-f32"));
-  if (given.has("passes")) {
-    how.passes.clear();
-    const std::string passes = given.text("passes");
-    for (size_t at = 0; at <= passes.size();) {
-      const size_t end = std::min(passes.find(',', at), passes.size());
-      how.passes.push_back(passes.substr(at, end - at));
-      at = end + 1;
-    }
-  }
-  for (const std::string& s : given.list("state")) how.states.push_back(at_equals(s, "a state as input=result"));
-  for (const std::string& s : given.list("size")) {
-    if (is_default_size(s)) {
-      how.default_sizes.push_back(default_size(s));
-    } else {
-      how.sizes.push_back(s);
-    }
-  }
-  add_shapes(given.list("input-shape"), how);
-  how.image_inputs = given.list("image-input");
-  how.image_outputs = given.list("image-output");
-  for (const std::string& t : given.list("input-type")) how.input_types.push_back(long_type(t));
-  for (const std::string& t : given.list("output-type")) how.output_types.push_back(long_type(t));
-  if (given.has("class-labels")) how.classifier = classifier_of(given.text("class-labels"));
-  how.metadata = metadata_of(given);
-  return how;
-}
 
 // Converts the models of several functions, or the model, to a package.
 std::vector<ToCoremlReport> converted(const Given& given, const std::string& input, const std::string& output) {
@@ -285,7 +187,7 @@ int convert(const Given& given) {
     refuse("what to convert is missing", {"help: sardonyx convert model.onnx -o model.mlpackage"});
   if (is_function(input)) {
     given.require_fit(to_coreml ? Kind::kFunctionToCoreml : Kind::kFunction, output);
-    run_python(given);
+    run_python(given, to_coreml ? coreml_keywords(given) : ordered_json());
   }
   const bool is_one_text = given.list("models").size() == 1 && input.ends_with(".sx");
   std::unique_ptr<Model> text =

@@ -35,7 +35,8 @@ std::string line_of(std::string_view command, std::span<const std::string> argum
   return line;
 }
 
-// Commands of earlier versions and of other tools, and their counterparts. Those of one word take the same arguments.
+// Commands of earlier versions and of other tools, and their counterparts. Those of one word take the same
+// arguments.
 constexpr std::pair<std::string_view, std::string_view> kOtherCommands[] = {
     {"export", "convert"},
     {"lower", "convert"},
@@ -118,7 +119,8 @@ std::string output_name(std::string_view command, const std::string& input) {
   return in.stem().string() + (in.extension() == ".onnx" ? ".mlpackage" : in.extension() == ".sx" ? ".onnx" : ".sx");
 }
 
-// Accepts `optimize in.onnx out.onnx`, the syntax of other tools. As in these, a second run replaces the result of the first.
+// Accepts `optimize in.onnx out.onnx`, the syntax of other tools. As in these, a second run replaces the
+// result of the first.
 void give_output(Arguments& arguments, const std::string& command) {
   for (size_t i = 1; i < arguments.size(); ++i) {
     if (arguments[i].starts_with("-o") || arguments[i].starts_with("--output=") || arguments[i] == "--output") return;

@@ -1,4 +1,5 @@
-// Command lines in the syntax of earlier versions and of other tools: accepted if unambiguous, else answered with the command to type.
+// Command lines in the syntax of earlier versions and of other tools: accepted if unambiguous, else answered
+// with the command to type.
 #pragma once
 
 #include <exception>
@@ -20,8 +21,8 @@ struct SpelledOption {
 // The option that an argument names. Throws kInvalidArgument if the command has none of that name.
 SpelledOption spelled_option(std::string_view command, std::string_view argument);
 
-// The command line as it is meant, with its command in front: `help COMMAND`, `in.onnx out.onnx`, `optimize in.onnx out.onnx`. Throws
-// kInvalidArgument for commands that do not exist, and for what has two meanings.
+// The command line as it is meant, with its command in front: `help COMMAND`, `in.onnx out.onnx`, `optimize
+// in.onnx out.onnx`. Throws kInvalidArgument for commands that do not exist, and for what has two meanings.
 std::vector<std::string> understood(std::vector<std::string> arguments);
 
 // Whether an argument names a function of a Python module rather than a file.

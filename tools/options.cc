@@ -56,7 +56,7 @@ constexpr Option kOptions[] = {
     {"convert/ol optimize/o", "--data-threshold", "N", "Tensors below this many bytes stay in the model", "1024"},
     {"convert/ol optimize/o", "--max-data-file", "N", "Start another weights file beyond this many bytes"},
     {"convert/fFcom optimize", "--trace", "FILE", "Also write the steps, for `sardonyx view FILE.sxt -o page.html`"},
-    {"convert/c", "--debug-dump", "FOLDER", "The graph as text at each stage"},
+    {"convert/Fc", "--debug-dump", "FOLDER", "The graph as text at each stage"},
     {"convert/om optimize", "-n,--dry-run", "", "Do everything but write the result"},
     // Functions
     {"convert/fF compare/f info/f", "-i,--input", "SPEC...",
@@ -83,7 +83,7 @@ constexpr Option kOptions[] = {
      "Inputs of a run (.npz, NAME=FILE.npy, NAME=VALUE): ops that overflow there stay in single precision"},
     {"convert/Fc optimize/o", "--input-shape", "SHAPE...",
      "Shape of an input: x=f32[1,3,224,224] or x:1,3,224,224. For Core ML, several of one input are those that it takes"},
-    {"convert/c", "--size", "SIZE_OF...", "What holds for a named size (\"T <= 512\"), or what it is by default (T=128)"},
+    {"convert/Fc", "--size", "BOUND...", "What holds for a named size (\"T <= 512\"), or what it is by default (T=128)"},
     // The interface of Core ML packages
     {"convert/Fc", "--image-input", "IMAGE...", "An input that takes images: x:rgb, or x:bgr:SCALE:BIAS,BIAS,BIAS"},
     {"convert/Fc", "--image-output", "IMAGE...", "A result that is an image: y:rgb"},

@@ -1,5 +1,5 @@
-// The commands and their options: one table, from which command lines are parsed and --help, tab completion, the manual page and
-// docs/command_line.md are made.
+// The commands and their options: one table, from which command lines are parsed and --help, tab completion,
+// the manual page and docs/command_line.md are made.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,13 @@ enum class Kind : char {
 };
 
 struct Option {
-  // The commands that have it, each with the kinds it applies to: "convert/fF optimize/o". Without a slash: all.
+  // The commands that have it, each with the kinds it applies to: "convert/fF optimize/o". Without a slash:
+  // all.
   std::string_view commands;
   std::string_view names;  // "-o,--output"; of a positional argument, its name
-  // "": a flag. "N", "SIZE", "TOLERANCE" and "OPSET" are numbers; "a|b": one of these. "[...]": the value may be left out. "...": the option
-  // repeats; ",...": and its values are lists. Of a positional argument: "?" if it may be left out, "..." for several.
+  // "": a flag. "N", "SIZE", "TOLERANCE" and "OPSET" are numbers; "a|b": one of these. "[...]": the value may
+  // be left out. "...": the option repeats; ",...": and its values are lists. Of a positional argument: "?"
+  // if it may be left out, "..." for several.
   std::string_view value;
   std::string_view about;
   std::string_view preset = {};  // what holds without it, on the page
@@ -74,7 +76,8 @@ class Given {
   const std::string& command() const { return command_; }
   const auto& values() const { return values_; }
 
-  // Throws kInvalidArgument for an option that does not apply to `kind`. `subject` is the model, for the message.
+  // Throws kInvalidArgument for an option that does not apply to `kind`. `subject` is the model, for the
+  // message.
   void require_fit(Kind kind, const std::string& subject) const;
 
  private:

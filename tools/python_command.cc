@@ -1,4 +1,5 @@
-// Runs commands that trace functions, and profile, in Python: the process becomes `python -c ... COMMAND OPTIONS`, with the options as JSON.
+// Runs commands that trace functions, and profile, in Python: the process becomes `python -c ... COMMAND
+// OPTIONS`, with the options as JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,7 +33,8 @@ std::string interpreter() {
   return "python3";
 }
 
-// `python -m sardonyx`, with a message in place of a traceback where that cannot be imported. Runs under any Python 3.
+// `python -m sardonyx`, with a message in place of a traceback where that cannot be imported. Runs under any
+// Python 3.
 constexpr const char* kStart = R"(
 import sys
 try:
@@ -77,9 +79,13 @@ ordered_json json_of(const Given& given) {
 
 }  // namespace
 
-int run_python(const Given& given) {
+int run_python(const Given& given) { run_python(given, nullptr); }
+
+void run_python(const Given& given, const ordered_json& keywords) {
   const std::string python = interpreter();
-  const std::vector<std::string> arguments{python, "-c", kStart, given.command(), json_of(given).dump()};
+  ordered_json options = json_of(given);
+  options["keywords"] = keywords;
+  const std::vector<std::string> arguments{python, "-c", kStart, given.command(), options.dump()};
   sys::become(python, arguments);
   throw Error(ErrorCode::kIo, fmt::format("cannot start {}: {}", python, std::strerror(errno)),
               {"help: this command needs Python with sardonyx[jax] installed; SARDONYX_PYTHON says where it is"});

@@ -24,11 +24,15 @@ if TYPE_CHECKING:  # what _LAZY imports when it is first used
     from sardonyx._optimize import optimize
     from sardonyx._profile import profile
     from sardonyx._to_coreml import to_coreml
+    from sardonyx._values import Classifier, Image, Metadata
     from sardonyx.plugins import load as load_plugin
     from sardonyx.plugins import lowering
 
 __all__ = [
+    "Classifier",
     "Error",
+    "Image",
+    "Metadata",
     "allclose",
     "check",
     "coreml",
@@ -56,6 +60,9 @@ __all__ = [
 __version__ = _version()
 
 _LAZY = {
+    "Classifier": ("sardonyx._values", "Classifier"),
+    "Image": ("sardonyx._values", "Image"),
+    "Metadata": ("sardonyx._values", "Metadata"),
     "to_onnx": ("sardonyx._convert", "to_onnx"),
     "to_coreml": ("sardonyx._to_coreml", "to_coreml"),
     "save_program": ("sardonyx._convert", "save_program"),

@@ -163,85 +163,23 @@ def _convert_to_coreml(options, fn, name: str) -> dict[str, Any]:
     """Writes a Core ML package. Returns what --json says of it."""
     import sardonyx
 
-    metadata = dict(_pair(text, "metadata as key=value") for text in options.metadata)
-    labels, label, result = _class_labels(options.class_labels)
     program = sardonyx.to_coreml(
         fn,
         _inputs_of(options.input),
         model_name=name,
         output_path=options.output,
-        minimum_deployment_target=options.target or "iOS17",
-        compute_precision=_precision(options.precision),
-        skip_ops=options.keep_f32 or (),
-        states=dict(_pair(s, "a state as input=result") for s in options.state),
-        image_inputs=dict(text.partition(":")[::2] for text in options.image_input),
-        image_outputs=dict(text.partition(":")[::2] for text in options.image_output),
-        input_types=_types(options.input_type),
-        output_types=_types(options.output_type),
-        enumerated_shapes=_shapes(options.input_shape),
-        class_labels=labels,
-        predicted_feature_name=label or "classLabel",
-        predicted_probabilities_output=result,
         inputs_as_nchw=_positions(options.inputs_as_nchw),
         outputs_as_nchw=_positions(options.outputs_as_nchw),
         input_names=_names(options.inputs),
         output_names=_names(options.outputs),
-        passes=options.passes.split(",") if options.passes else "default",
-        skip=options.skip,
-        options=dict(_pair(text, "an option as pass.option=value") for text in options.option),
-        author=metadata.pop("author", ""),
-        license=metadata.pop("license", ""),
-        version=metadata.pop("version", ""),
-        short_description=metadata.pop("description", ""),
-        user_defined_metadata=metadata,
         trace=options.trace,
+        **options.keywords,
     )
     ops = program.op_counts()
     if not (options.json or options.quiet):
         count = sum(n for op, n in ops.items() if op != "const")
         print(f"{options.models[0]} -> {options.output}: {count} ops")
     return {"output": options.output, "model": name, "ops": ops}
-
-
-def _precision(text: str | None) -> str:
-    if text not in (None, "f16", "f32"):
-        raise Error(f"Core ML computes in f16 or f32, not in {text}", "invalid_argument")
-    return "fp32" if text == "f32" else "fp16"
-
-
-def _class_labels(text: str | None) -> tuple[str | None, str | None, str | None]:
-    """ "labels.txt", "labels.txt:LABEL" or "labels.txt:LABEL:RESULT"."""
-    if text is None or os.path.exists(text):
-        return text, None, None
-    path, label, result = (*text.split(":", 2), "", "")[:3]
-    return path, label or None, result or None
-
-
-def _shapes(texts: list[str]) -> dict[str, list[list[int]]]:
-    found: dict[str, list[list[int]]] = {}
-    for text in texts:
-        name, colon, sizes = text.rpartition(":")
-        try:
-            shape = [int(size) for size in sizes.split(",")]
-        except ValueError:
-            colon = ""
-        if not colon:
-            raise Error(f"expected a shape as x:1,3,224,224, found '{text}'")
-        found.setdefault(name, []).append(shape)
-    return found
-
-
-def _types(texts: list[str]) -> dict[str, str]:
-    """Element types by name; those of all have none."""
-    parts = [text.rpartition("=") for text in texts]
-    return {name: kind for name, _, kind in parts}
-
-
-def _pair(text: str, expected: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise Error(f"expected {expected}, found '{text}'")
-    return name, value
 
 
 def _convert(options) -> int:

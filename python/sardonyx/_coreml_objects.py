@@ -32,11 +32,11 @@ def precision(given: Any) -> Any:
 
 
 def classifier(config: Any) -> dict[str, Any]:
-    """The keywords that a `ct.ClassifierConfig` stands for."""
+    """What a `ct.ClassifierConfig` says, by the fields of a sardonyx.Classifier."""
     return {
-        "class_labels": config.class_labels,
-        "predicted_feature_name": config.predicted_feature_name,
-        "predicted_probabilities_output": config.predicted_probabilities_output,
+        "labels": config.class_labels,
+        "name": config.predicted_feature_name,
+        "probabilities": config.predicted_probabilities_output,
     }
 
 

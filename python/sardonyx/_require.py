@@ -7,7 +7,7 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from sardonyx._error import Error, WrongType
@@ -37,20 +37,34 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
         raise Error(f"{name}={value!r} is not known", notes=["expected " + ", ".join(f'"{a}"' for a in allowed)])
 
 
-def known_keywords(fn: F) -> F:
-    """`fn`, which answers a keyword that it does not have with the one that was likely meant."""
-    known = inspect.signature(fn).parameters
+def known_keywords(fn: F, more: Iterable[str] = ()) -> F:
+    """`fn`, which answers a keyword that it does not have with the one that was likely meant. `more`: those of its **options."""
+    known = [*inspect.signature(fn).parameters, *more]
 
     @functools.wraps(fn)
     def checked(*args: Any, **keywords: Any) -> Any:
-        for name in keywords.keys() - known.keys():
-            raise unknown_keyword(fn.__name__, name, list(known))
+        for name in keywords.keys() - set(known):
+            raise unknown_keyword(fn.__name__, name, known)
         return fn(*args, **keywords)
 
     return checked  # type: ignore[return-value]
 
 
-def unknown_keyword(function: str, name: str, known: Sequence[str]) -> WrongType:
-    meant = difflib.get_close_matches(name, known, n=1)
+# Keywords of earlier versions and of coremltools.convert, and what says the same.
+_OTHER = {
+    "author": 'metadata={"author": ...}',
+    "license": 'metadata={"license": ...}',
+    "version": 'metadata={"version": ...}',
+    "short_description": 'metadata={"description": ...}',
+    "user_defined_metadata": "metadata={...}",
+    "predicted_feature_name": "class_labels=sardonyx.Classifier(labels, name=...)",
+    "predicted_probabilities_output": "class_labels=sardonyx.Classifier(labels, probabilities=...)",
+}
+
+
+def unknown_keyword(function: str, name: str, known: Iterable[str]) -> WrongType:
+    if name in _OTHER and "class_labels" in known:
+        return WrongType(f"{function} has no keyword '{name}'", notes=[f"help: {_OTHER[name]}"])
+    meant = difflib.get_close_matches(name, list(known), n=1)
     note = f"did you mean '{meant[0]}'?" if meant else f"help: help(sardonyx.{function}) lists them"
     return WrongType(f"{function} has no keyword '{name}'", notes=[note])

@@ -7,15 +7,19 @@ import operator
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, Unpack
 
 import numpy as np
 
 from sardonyx import _coreml_objects as _objects
+from sardonyx._coreml_options import DEFAULTS, DOC, FIELDS, CoremlOptions
 from sardonyx._error import Error, WrongType
 from sardonyx._optimize import _bytes_of, _names, _option
-from sardonyx._require import known_keywords, one_of, warn
+from sardonyx._require import known_keywords, one_of, unknown_keyword, warn
 from sardonyx._sardonyx import coreml as _native
+from sardonyx._values import Classifier, Image, Metadata
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 # The opset that programs are lowered to on the way to Core ML.
 _OPSET = 23
@@ -24,7 +28,13 @@ _FIRST_WITH_STATES = 9
 _ONE_MODEL = "trace takes the steps of one model, and functions are several"
 
 
-@known_keywords
+def _with_options(fn: F) -> F:
+    """`fn` with the table of keywords in its documentation, which answers keywords that it does not have."""
+    fn.__doc__ = (fn.__doc__ or "").replace("        **options:\n", DOC)
+    return known_keywords(fn, DEFAULTS)
+
+
+@_with_options
 def from_onnx(
     model: Any = None,
     output_path: str | os.PathLike | None = None,
@@ -32,31 +42,8 @@ def from_onnx(
     functions: Mapping[str, Any] | None = None,
     inputs: Sequence[Any] = (),
     outputs: Sequence[Any] = (),
-    minimum_deployment_target: Any = "iOS17",
-    compute_precision: Any = "fp16",
-    skip_ops: str | Sequence[str] = (),
-    input_shapes: Mapping[str, Sequence[int | str]] | None = None,
-    sizes: Sequence[str] = (),
-    states: Mapping[Any, str] | None = None,
-    default_sizes: Mapping[str, int] | None = None,
-    image_inputs: Mapping[str, str | Mapping[str, Any]] | None = None,
-    image_outputs: Mapping[str, str] | None = None,
-    input_types: str | Mapping[str, str] | None = None,
-    output_types: str | Mapping[str, str] | None = None,
-    enumerated_shapes: Mapping[str, Sequence[Sequence[int]]] | None = None,
-    class_labels: Any = None,
-    predicted_feature_name: str = "classLabel",
-    predicted_probabilities_output: str | None = None,
-    passes: str | Sequence[str] = "default",
-    skip: Sequence[str] = (),
-    options: Mapping[str, Any] | None = None,
-    author: str = "",
-    license: str = "",
-    version: str = "",
-    short_description: str = "",
-    user_defined_metadata: Mapping[str, str] | None = None,
-    debug_dump: str | os.PathLike | None = None,
     trace: str | os.PathLike | None = None,
+    **options: Unpack[CoremlOptions],
 ):
     """Converts an ONNX model to a Core ML program (.mlpackage), on any system.
 
@@ -70,39 +57,9 @@ def from_onnx(
             file to file.
         inputs, outputs: coremltools' `TensorType` and `ImageType` objects by name, with `RangeDim` and
             `EnumeratedShapes` in their shapes, in place of the keywords below that say the same.
-        minimum_deployment_target: "iOS15" to "iOS18", "iOS26", a system of the same years ("macOS14"), or a
-            `coremltools.target`.
-        compute_precision: "fp16" casts ops that exist in half precision, as coremltools does; "fp32" keeps
-            single precision. Or a `coremltools.precision`.
-        skip_ops: Names of ops that stay in single precision, or "auto": those that overflow or vanish in half
-            precision, judged by bounds and by runs on random inputs. A warning lists them.
-        input_shapes: New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size; sizes that
-            stay open become flexible shapes. A name in place of a number of the model opens that size, if all
-            operators can take another one.
-        sizes: What holds for named sizes: `["T <= 512"]`. It bounds the flexible shapes.
-        default_sizes: What named sizes are by default: `{"T": 128}`. Others are at the low end of their range.
-        states: Inputs that become states (iOS 18), each with the result that it holds after a run:
-            `{"past_keys": "present_keys"}`. A state stays on the device between runs; its elements are half
-            precision.
-        image_inputs: Inputs that take images: `{"x": "rgb"}` ("bgr", "gray", or "gray16" for half precision), or
-            with what becomes of the numbers 0 to 255:
-            `{"x": {"color": "rgb", "scale": 1 / 128, "bias": [-1, -1, -1]}}`.
-        image_outputs: Results that are images, of numbers from 0 to 255: `{"y": "rgb"}`.
-        input_types, output_types: Element types of inputs and results of floats, which otherwise have the
-            model's: `{"x": "fp16"}`, or "fp16" for all. Half precision needs iOS 16.
-        enumerated_shapes: Inputs that take a few shapes, the first the default:
-            `{"x": [(1, 3, 224, 224), (1, 3, 384, 384)]}`.
-        class_labels: Makes a classifier: the labels of the classes, a file with one a line, or a
-            `coremltools.ClassifierConfig`.
-        predicted_feature_name: The name of the result that is the label.
-        predicted_probabilities_output: The result that has one probability for each class, if several may.
-        passes: What runs on the program: a preset of coremltools' passes, or a list of them.
-        skip: Passes to skip.
-        options: Options of single passes: `{"add_fp16_cast.skip_ops": "auto"}`.
-        author, license, version, short_description, user_defined_metadata: What the package says of itself.
-        debug_dump: A folder for the graph as text at each stage.
         trace: A file (.sxt) for the steps of the conversion of one model, which `sardonyx view FILE.sxt -o page.html`
             shows.
+        **options:
 
     Returns:
         The `sardonyx.coreml.Program`, as the package has it.
@@ -113,34 +70,7 @@ def from_onnx(
     interface = _objects.Interface()
     interface.add_inputs(inputs)
     interface.add_outputs(outputs)
-    wanted = _request(
-        interface,
-        minimum_deployment_target=minimum_deployment_target,
-        compute_precision=compute_precision,
-        skip_ops=skip_ops,
-        input_shapes=input_shapes,
-        sizes=sizes,
-        states=states,
-        default_sizes=default_sizes,
-        image_inputs=image_inputs,
-        image_outputs=image_outputs,
-        input_types=input_types,
-        output_types=output_types,
-        enumerated_shapes=enumerated_shapes,
-        class_labels=class_labels,
-        predicted_feature_name=predicted_feature_name,
-        predicted_probabilities_output=predicted_probabilities_output,
-        passes=passes,
-        skip=skip,
-        options=options,
-        author=author,
-        license=license,
-        version=version,
-        short_description=short_description,
-        user_defined_metadata=user_defined_metadata,
-        debug_dump=debug_dump,
-        trace=trace,
-    )
+    wanted = _request(interface, options, trace)
     if functions is not None:
         if model is not None:
             raise Error("from_onnx takes a model, or functions, and not both")
@@ -165,7 +95,7 @@ def _named(functions: Any, of: str) -> list[tuple[str, Any]]:
     return list(functions.items())
 
 
-@known_keywords
+@_with_options
 def to_coreml(
     fn: Callable[..., Any] | None = None,
     inputs: Sequence[Any] | None = None,
@@ -174,34 +104,13 @@ def to_coreml(
     *,
     functions: Mapping[str, Sequence[Any]] | None = None,
     output_path: str | os.PathLike | None = None,
-    minimum_deployment_target: Any = "iOS17",
-    compute_precision: Any = "fp16",
-    skip_ops: str | Sequence[str] = (),
     outputs: Sequence[Any] = (),
     inputs_as_nchw: Sequence[int] | None = None,
     outputs_as_nchw: Sequence[int] | None = None,
     input_names: Sequence[str] | Literal["positional"] | None = None,
     output_names: Sequence[str] | Literal["positional"] | None = None,
-    states: Mapping[Any, str | int] | None = None,
-    default_sizes: Mapping[str, int] | None = None,
-    image_inputs: Mapping[str, str | Mapping[str, Any]] | None = None,
-    image_outputs: Mapping[str, str] | None = None,
-    input_types: str | Mapping[str, str] | None = None,
-    output_types: str | Mapping[str, str] | None = None,
-    enumerated_shapes: Mapping[str, Sequence[Sequence[int]]] | None = None,
-    class_labels: Any = None,
-    predicted_feature_name: str = "classLabel",
-    predicted_probabilities_output: str | None = None,
-    passes: str | Sequence[str] = "default",
-    skip: Sequence[str] = (),
-    options: Mapping[str, Any] | None = None,
-    author: str = "",
-    license: str = "",
-    version: str = "",
-    short_description: str = "",
-    user_defined_metadata: Mapping[str, str] | None = None,
-    debug_dump: str | os.PathLike | None = None,
     trace: str | os.PathLike | None = None,
+    **options: Unpack[CoremlOptions],
 ):
     """Converts a JAX function to a Core ML program (.mlpackage), on any system.
 
@@ -228,41 +137,17 @@ def to_coreml(
     interface = _objects.Interface()
     parts = [(name, _with_shapes(part, interface)) for name, part in parts]
     interface.add_outputs(outputs)
-    wanted = _request(
-        interface,
-        minimum_deployment_target=minimum_deployment_target,
-        compute_precision=compute_precision,
-        skip_ops=skip_ops,
-        input_shapes=None,
-        sizes=(),
-        states=None,
-        default_sizes=default_sizes,
-        image_inputs=image_inputs,
-        image_outputs=image_outputs,
-        input_types=input_types,
-        output_types=output_types,
-        enumerated_shapes=enumerated_shapes,
-        class_labels=class_labels,
-        predicted_feature_name=predicted_feature_name,
-        predicted_probabilities_output=predicted_probabilities_output,
-        passes=passes,
-        skip=skip,
-        options=options,
-        author=author,
-        license=license,
-        version=version,
-        short_description=short_description,
-        user_defined_metadata=user_defined_metadata,
-        debug_dump=debug_dump,
-        trace=trace,
-    )
+    for name in ("input_shapes", "sizes"):
+        if name in options:
+            raise unknown_keyword("to_coreml", name, DEFAULTS)
+    named = _objects.states(options.pop("states", None))
+    wanted = _request(interface, options, trace)
     names = {
         "inputs_as_nchw": inputs_as_nchw,
         "outputs_as_nchw": outputs_as_nchw,
         "input_names": input_names,
         "output_names": output_names,
     }
-    named = _objects.states(states)
     models, programs, pairs = [], [], []
     for name, part in parts:
         if not isinstance(part, Sequence) or not 2 <= len(part) <= 3:
@@ -275,7 +160,7 @@ def to_coreml(
     if unknown := set(named) - {name for name, _ in pairs}:
         raise Error(f"no function has the results of the states {', '.join(sorted(unknown))}")
     wanted["states"] = list(dict.fromkeys(pairs))
-    wanted["user_defined"] += _source_lines([(name, part[0]) for name, part in parts])
+    wanted["metadata"][-1].extend(_source_lines([(name, part[0]) for name, part in parts]))
     if functions is None:
         return _written(output_path, lambda out: [models[0][1].save_coreml(out, wanted, programs[0])])
     return _written(output_path, lambda out: _native.convert_functions(models, out, wanted))
@@ -353,86 +238,58 @@ _OF_OBJECTS = (
 )
 
 
-def _request(interface: _objects.Interface, **given: Any) -> dict[str, Any]:
-    """The options of the native conversion, from the keywords of from_onnx."""
-    if _objects.is_a(given["class_labels"], "ClassifierConfig"):
-        given |= _objects.classifier(given["class_labels"])
+def _request(interface: _objects.Interface, options: Mapping[str, Any], trace: Any) -> dict[str, Any]:
+    """The options of the native conversion, by the names of their fields."""
+    given = {**DEFAULTS, **options}
     given |= _objects.joined({name: given[name] for name in _OF_OBJECTS}, interface.keywords())
-    given["compute_precision"] = _objects.precision(given["compute_precision"])
-    return _checked(**given)
+    wanted = {field: _AS_NATIVE.get(keyword, _same)(given[keyword]) for field, keyword in FIELDS.items()}
+    wanted["pass_options"] += _skipped(given["skip_ops"])
+    return wanted | {"trace": "" if trace is None else os.fspath(trace)}
 
 
-def _checked(
-    *,
-    minimum_deployment_target,
-    compute_precision,
-    skip_ops,
-    input_shapes,
-    sizes,
-    default_sizes,
-    states,
-    image_inputs,
-    image_outputs,
-    input_types,
-    output_types,
-    enumerated_shapes,
-    class_labels,
-    predicted_feature_name,
-    predicted_probabilities_output,
-    passes,
-    skip,
-    options,
-    author,
-    license,
-    version,
-    short_description,
-    user_defined_metadata,
-    debug_dump,
-    trace,
-) -> dict[str, Any]:
-    if compute_precision is not None:
-        one_of("compute_precision", compute_precision, ("fp16", "fp32"))
-    if options is not None and not isinstance(options, Mapping):
-        raise WrongType(f"options are a mapping of names to values, not {options!r}")
-    for keyword, value in (
-        ("author", author),
-        ("license", license),
-        ("version", version),
-        ("short_description", short_description),
-    ):
+def _same(value: Any) -> Any:
+    return value
+
+
+def _precision(precision: Any) -> str:
+    precision = _objects.precision(precision)
+    if precision not in (None, "f16", "f32", "fp16", "fp32"):
+        one_of("compute_precision", precision, ("f16", "f32"))
+    return "f16" if precision in ("f16", "fp16") else "f32"
+
+
+def _options(given: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    if given is not None and not isinstance(given, Mapping):
+        raise WrongType(f"options are a mapping of names to values, not {given!r}")
+    return [_option(k, v) for k, v in (given or {}).items()]
+
+
+def _metadata(given: Metadata | Mapping[str, str] | None) -> list[Any]:
+    """author, license, version, description, and the others as pairs."""
+    if isinstance(given, Metadata):
+        given = {"author": given.author, "license": given.license, "version": given.version,
+                 "description": given.description, **given.user}  # fmt: skip
+    if given is not None and not isinstance(given, Mapping):
+        raise WrongType(f"metadata is a mapping of texts, not {given!r}")
+    texts = dict(given or {})
+    for keyword, value in texts.items():
         if not isinstance(value, str):
             raise WrongType(f"{keyword} is a string, not {value!r}")
-    return {
-        "target": _target(minimum_deployment_target),
-        "half": compute_precision == "fp16",
-        "input_shapes": [f"{name}:{','.join(map(str, shape))}" for name, shape in (input_shapes or {}).items()],
-        "sizes": [sizes] if isinstance(sizes, str) else list(_names("sizes", sizes)),
-        "default_sizes": [(str(name), operator.index(size)) for name, size in (default_sizes or {}).items()],
-        "image_inputs": [_image(name, how) for name, how in (image_inputs or {}).items()],
-        "image_outputs": [_image(name, how) for name, how in (image_outputs or {}).items()],
-        "input_types": _types(input_types),
-        "output_types": _types(output_types),
-        "enumerated_shapes": _enumerated(enumerated_shapes or {}),
-        "classifier": _classifier(class_labels, predicted_feature_name, predicted_probabilities_output),
-        "states": [(name, str(result)) for name, result in _objects.states(states).items()],
-        "passes": [passes] if isinstance(passes, str) else list(_names("passes", passes)),
-        "skip": list(_names("skip", skip)),
-        "options": [_option(k, v) for k, v in (options or {}).items()] + _skipped(skip_ops),
-        "dump": "" if debug_dump is None else os.fspath(debug_dump),
-        "trace": "" if trace is None else os.fspath(trace),
-        "author": author,
-        "license": license,
-        "version": version,
-        "description": short_description,
-        "user_defined": [(str(k), str(v)) for k, v in (user_defined_metadata or {}).items()],
-    }
+    known = [texts.pop(key, "") for key in ("author", "license", "version", "description")]
+    return [*known, [(str(k), v) for k, v in texts.items()]]
 
 
-def _types(given: str | Mapping[str, str] | None) -> list[str]:
-    """As the command takes them: "fp16" for all, "x=fp16" for one."""
-    if given is None or isinstance(given, str):
-        return [given] if given else []
-    return [f"{name}={kind}" if name else kind for name, kind in given.items()]
+def _types(given: str | Mapping[str, str] | None) -> list[tuple[str, bool]]:
+    """Whether each is half precision; of all, the name is empty."""
+    named = {"": given} if isinstance(given, str) else given or {}
+    for name, kind in named.items():
+        if kind not in ("f16", "f32", "fp16", "fp32"):
+            raise Error(
+                f"'{name}={kind}' gives no element type" if name else f"'{kind}' gives no element type",
+                "invalid_argument",
+                ['expected "f16" or "f32"'],
+            )
+    return [(name, kind in ("f16", "fp16")) for name, kind in named.items()]
 
 
 def _skipped(ops: str | Sequence[str]) -> list[tuple[str, str]]:
@@ -454,39 +311,53 @@ def _enumerated(given: Mapping[str, Sequence[Sequence[int]]]) -> list[tuple[str,
     return found
 
 
-def _classifier(labels, name, result) -> dict[str, Any] | None:
-    if labels is None:
-        if name != "classLabel" or result is not None:
-            raise Error("predicted_feature_name and predicted_probabilities_output need class_labels")
+def _classifier(given: Any) -> tuple[str, list[str], list[int], str, str] | None:
+    """A file, or texts and numbers; the names of the label and of the probabilities."""
+    if given is None:
         return None
-    for keyword, value in (("predicted_feature_name", name), ("predicted_probabilities_output", result or "")):
+    if _objects.is_a(given, "ClassifierConfig"):
+        given = _objects.classifier(given)
+    if isinstance(given, Mapping):
+        given = Classifier(**given)
+    c = given if isinstance(given, Classifier) else Classifier(given)
+    names = (c.name, c.probabilities or "")
+    for what, value in zip(("name", "probabilities"), names, strict=True):
         if not isinstance(value, str):
-            raise WrongType(f"{keyword} is a string, not {value!r}")
-    found = {"file": None, "texts": [], "numbers": [], "label": name, "probabilities": result or ""}
+            raise WrongType(f"the {what} of a classifier is a string, not {value!r}")
+    labels = c.labels
     if isinstance(labels, str | os.PathLike):
-        return found | {"file": os.fspath(labels)}
+        return os.fspath(labels), [], [], *names
     listed: list[Any] = list(labels) if isinstance(labels, Iterable) else [None]
     if not listed:
         raise Error("the list of class labels is empty")
     if all(isinstance(one, str) for one in listed):
-        return found | {"texts": listed}
+        return "", listed, [], *names
     if all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in listed):
         numbers = [int(one) for one in listed]
         if all(-(2**63) <= n < 2**63 for n in numbers):
-            return found | {"numbers": numbers}
+            return "", [], numbers, *names
     raise WrongType(f"class_labels are strings, or numbers of 64 bits, or a file of them, not {labels!r:.200}")
 
 
-def _image(name: str, how: str | Mapping[str, Any]) -> str:
-    """As the command takes it: "x:rgb:0.0078125:-1.0,-1.0,-1.0"."""
+def _images(given: Mapping[str, Any] | None) -> list[tuple[str, str, float, list[float]]]:
+    return [(name, *_image(how)) for name, how in (given or {}).items()]
+
+
+def _image(how: str | Image | Mapping[str, Any]) -> tuple[str, float, list[float]]:
     if isinstance(how, str):
-        return f"{name}:{how}"
-    if not isinstance(how, Mapping) or not set(how) <= {"color", "scale", "bias"} or "color" not in how:
-        raise WrongType(f'an image input is described by its color or by {{"color", "scale", "bias"}}, not by {how!r}')
-    bias = how.get("bias", ())
-    bias = bias if isinstance(bias, Sequence) else [bias] * (1 if how["color"] == "gray" else 3)
-    added = ",".join(repr(float(b)) for b in bias)
-    return f"{name}:{how['color']}:{float(how.get('scale', 1))!r}" + (f":{added}" if added else "")
+        how = Image(how)
+    if isinstance(how, Mapping) and set(how) <= {"color", "scale", "bias"} and "color" in how:
+        how = Image(**how)
+    if not isinstance(how, Image):
+        raise WrongType(f"an image is described by its color or by a sardonyx.Image, not by {how!r}")
+    bias = how.bias
+    if not isinstance(bias, Sequence):
+        bias = [bias] * (1 if how.color.startswith("gray") else 3)
+    return how.color, float(how.scale), [float(b) for b in bias]
+
+
+def _shapes(given: Mapping[str, Sequence[int | str]] | None) -> list[str]:
+    return [f"{name}:{','.join(map(str, shape))}" for name, shape in (given or {}).items()]
 
 
 def _target(target: Any) -> str:
@@ -495,6 +366,27 @@ def _target(target: Any) -> str:
     if not isinstance(name, str):
         raise WrongType(f'minimum_deployment_target is a name such as "iOS17", not {target!r}')
     return name
+
+
+_AS_NATIVE: dict[str, Callable[[Any], Any]] = {
+    "minimum_deployment_target": _target,
+    "compute_precision": _precision,
+    "input_shapes": _shapes,
+    "sizes": lambda given: [given] if isinstance(given, str) else list(_names("sizes", given)),
+    "default_sizes": lambda given: [(str(name), operator.index(size)) for name, size in (given or {}).items()],
+    "image_inputs": _images,
+    "image_outputs": _images,
+    "input_types": _types,
+    "output_types": _types,
+    "enumerated_shapes": lambda given: _enumerated(given or {}),
+    "class_labels": _classifier,
+    "states": lambda given: [(name, str(result)) for name, result in _objects.states(given).items()],
+    "passes": lambda given: [given] if isinstance(given, str) else list(_names("passes", given)),
+    "skip": lambda given: list(_names("skip", given)),
+    "options": _options,
+    "metadata": _metadata,
+    "debug_dump": lambda given: "" if given is None else os.fspath(given),
+}
 
 
 def _written(output_path, write: Callable[[str], list[dict[str, Any]]]):

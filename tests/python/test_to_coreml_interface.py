@@ -188,7 +188,7 @@ def two_heads(n=5):
 def test_the_classified_result_may_be_named(tmp_path):
     path = tmp_path / "out.mlpackage"
     program = coreml.from_onnx(
-        two_heads(), path, class_labels=LABELS, predicted_feature_name="animal", predicted_probabilities_output="second"
+        two_heads(), path, class_labels=sardonyx.Classifier(LABELS, name="animal", probabilities="second")
     )
     description = check_types(path).description
     assert [f.name for f in description.output] == ["animal", "animal_probs", "first"]
@@ -201,17 +201,17 @@ def test_the_classified_result_may_be_named(tmp_path):
     [
         ({"class_labels": LABELS[:4]}, "there are 4 class labels, and no result of floats has as many elements"),
         ({"class_labels": LABELS}, "2 results have one element for each of the 5 class labels"),
-        ({"class_labels": LABELS, "predicted_probabilities_output": "third"}, "no result 'third' to classify"),
+        ({"class_labels": sardonyx.Classifier(LABELS, probabilities="third")}, "no result 'third' to classify"),
         (
-            {"class_labels": LABELS[:3], "predicted_probabilities_output": "first"},
+            {"class_labels": sardonyx.Classifier(LABELS[:3], probabilities="first")},
             r"'first' is f32\[1,5\], and there are 3",
         ),
         (
-            {"class_labels": LABELS, "predicted_feature_name": "x", "predicted_probabilities_output": "first"},
+            {"class_labels": sardonyx.Classifier(LABELS, "x", "first")},
             "input or result 'x'",
         ),
         (
-            {"class_labels": LABELS, "predicted_feature_name": "a b", "predicted_probabilities_output": "first"},
+            {"class_labels": sardonyx.Classifier(LABELS, "a b", "first")},
             "not a name",
         ),
         ({"class_labels": []}, "the list of class labels is empty"),
@@ -220,7 +220,7 @@ def test_the_classified_result_may_be_named(tmp_path):
         ({"class_labels": [2**63] * 5}, "numbers of 64 bits"),
         ({"class_labels": 5}, "class_labels are strings, or numbers"),
         ({"class_labels": "no_such_file"}, "no_such_file"),
-        ({"predicted_feature_name": "a"}, "need class_labels"),
+        ({"predicted_feature_name": "a"}, r"class_labels=sardonyx.Classifier\(labels, name="),
     ],
 )
 def test_impossible_labels(tmp_path, options, message):
@@ -355,7 +355,7 @@ def test_functions_share_weights(tmp_path):
         sizes=["T <= 59"],
         minimum_deployment_target="iOS18",
         compute_precision="fp32",
-        author="A",
+        metadata=sardonyx.Metadata(author="A"),
     )
     spec = spec_of(path)
     functions = spec.description.functions
@@ -532,7 +532,7 @@ def test_metadata_says_where_a_model_comes_from(tmp_path):
     model = mlp()
     model.producer_name, model.producer_version = "maker", "2.7"
     (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
-    coreml.from_onnx(tmp_path / "net.onnx", tmp_path / "o.mlpackage", user_defined_metadata={"key": "value"})
+    coreml.from_onnx(tmp_path / "net.onnx", tmp_path / "o.mlpackage", metadata={"key": "value"})
     loaded = ct.models.MLModel(str(tmp_path / "o.mlpackage"), skip_model_load=True)
     found = {k.removeprefix("com.github.sardonyx."): v for k, v in loaded.user_defined_metadata.items()}
     assert found == {
@@ -551,7 +551,9 @@ def test_metadata_has_the_line_of_a_jax_function(tmp_path):
         return jax.numpy.tanh(x)
 
     path = tmp_path / "o.mlpackage"
-    sardonyx.to_coreml(net, [(2, 3)], output_path=path, author="A", license="L", version="3", short_description="D")
+    sardonyx.to_coreml(
+        net, [(2, 3)], output_path=path, metadata={"author": "A", "license": "L", "version": "3", "description": "D"}
+    )
     loaded = ct.models.MLModel(str(path), skip_model_load=True)
     assert (loaded.author, loaded.license, loaded.version, loaded.short_description) == ("A", "L", "3", "D")
     found = loaded.user_defined_metadata

@@ -133,7 +133,7 @@ def test_a_result_image_of_open_size_has_any_size(tmp_path):
     [
         ({"image_outputs": {"x": "rgb"}}, "the image 'x' is not a result of the model"),
         ({"image_outputs": {"y": "gray"}}, r"'y' is f32\[1,3,7,11\], expected numbers of shape \[1,1,height,width\]"),
-        ({"image_outputs": {"y": "rgb:2"}}, "the image 'y' is a result, which has no scale"),
+        ({"image_outputs": {"y": {"color": "rgb", "scale": 2}}}, "the image 'y' is a result, which has no scale"),
         ({"image_outputs": {"y": "cmyk"}}, "'y:cmyk' describes no image"),
         (
             {"image_inputs": {"x": "gray16"}, "minimum_deployment_target": "iOS15"},
@@ -346,3 +346,30 @@ def test_the_command(tmp_path):
     )
     description = check_types(tmp_path / "y.mlpackage").description
     assert [array(f).dataType for f in [*description.input, *description.output]] == [F16, F32, F16]
+
+
+def test_images_are_values(tmp_path):
+    """A sardonyx.Image says what a color and a mapping say; the bias of all channels may be one number."""
+    made = []
+    for how in ({"color": "bgr", "scale": 0.5, "bias": [-1, -1, -1]}, sardonyx.Image("bgr", scale=0.5, bias=-1)):
+        coreml.from_onnx(picture(3), tmp_path / "x.mlpackage", image_inputs={"x": how})
+        made.append(coreml.load(tmp_path / "x.mlpackage", mmap=False).text())
+    assert made[0] == made[1] and "0.5" in made[0]
+
+
+def test_what_is_made_of_the_table_of_options():
+    import sys
+    from pathlib import Path
+
+    sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+    import coreml_options
+
+    assert coreml_options.MODULE.read_text() == coreml_options.module(), "run scripts/coreml_options.py"
+    assert coreml_options.PAGE.read_text() == coreml_options.page(), "run scripts/coreml_options.py"
+    assert "input_types: Element types of inputs" in (coreml.from_onnx.__doc__ or "")
+    with pytest.raises(TypeError, match="did you mean 'compute_precision'"):
+        sardonyx.to_coreml(lambda x: x, [(3,)], compute_precisoin="f16")
+    with pytest.raises(TypeError, match=r'help: metadata=\{"author": ...\}'):
+        coreml.from_onnx("x.onnx", author="A")
+    with pytest.raises(TypeError, match="no keyword 'sizes'"):
+        sardonyx.to_coreml(lambda x: x, [(3,)], sizes=["T <= 3"])
