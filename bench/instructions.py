@@ -71,8 +71,8 @@ def paths(tool: str, folder: Path) -> dict[str, list[str]]:
         f"default passes: a mesh, {NODES} nodes": optimize(mesh, "onnx"),
         "default passes: an encoder": optimize(encoder, "onnx"),
         "default passes: a detector's head": optimize(detector, "onnx"),
-        "read a saved program and export it: 6000 equations": [tool, "lower", str(program), "-o", out],
-        "evaluate: an encoder": [tool, "run", str(encoder), "--random"],
+        "read a saved program and export it: 6000 equations": [tool, "convert", str(program), "-o", out],
+        "evaluate: an encoder": [tool, "run", str(encoder), "--seed", "0"],
     }
 
 

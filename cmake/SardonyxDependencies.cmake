@@ -11,7 +11,6 @@ set(sardonyx_packages
     "protozero|libprotozero-dev|protozero-devel|protozero|protozero"
     "xxhash|libxxhash-dev|xxhash-devel|xxhash|xxhash"
     "re2|libre2-dev|re2-devel|re2|re2"
-    "CLI11|libcli11-dev|cli11-devel|cli11|cli11"
     "GTest|libgtest-dev|gtest-devel|googletest|gtest")
 set(sardonyx_missing "")
 
@@ -69,7 +68,6 @@ if(SARDONYX_DEPS)
   target_include_directories(sardonyx_headers SYSTEM INTERFACE ${SARDONYX_DEPS}/include ${SARDONYX_DEPS}/eigen3)
   add_library(Eigen3::Eigen ALIAS sardonyx_headers)
   add_library(nlohmann_json::nlohmann_json ALIAS sardonyx_headers)
-  add_library(CLI11::CLI11 ALIAS sardonyx_headers)
   set(PROTOZERO_INCLUDE_DIR ${SARDONYX_DEPS}/include)
   set(XXHASH_INCLUDE_DIR ${SARDONYX_DEPS}/include)
   if(SARDONYX_TESTS)
@@ -103,10 +101,6 @@ else()
     find_library(RE2_LIBRARY re2)
     set(RE2_TARGET ${RE2_LIBRARY})
     sardonyx_found(re2 RE2_LIBRARY)
-  endif()
-  if(SARDONYX_TOOLS)
-    find_package(CLI11 QUIET)
-    sardonyx_found(CLI11 CLI11_FOUND)
   endif()
   if(SARDONYX_TESTS)
     find_package(GTest QUIET)

@@ -24,7 +24,7 @@ STAGES = {
 }
 # Folders whose headers are named in one row, by what their paths contain.
 LIBRARIES = {
-    "/eigen3/": "Eigen", "/nlohmann/": "nlohmann/json", "/fmt/": "fmt", "/CLI/": "CLI11", "/protozero/": "protozero",
+    "/eigen3/": "Eigen", "/nlohmann/": "nlohmann/json", "/fmt/": "fmt", "/protozero/": "protozero",
     "/re2/": "RE2", "/xxh": "xxHash", "nanobind": "nanobind", "/python3": "Python", "/c++/": "C++ standard library",
     "/llvm-19/": "clang's own", "/usr/include/": "C library",
 }  # fmt: skip

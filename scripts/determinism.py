@@ -41,13 +41,13 @@ def digests(build: Path, inputs: Path, models: int, scratch: Path) -> dict[str, 
     lowered = scratch / "lowered"
     lowered.mkdir()
     for program in sorted((inputs / "programs").glob("*.sx")):
-        run(sardonyx, "lower", program, "-o", lowered / f"{program.stem}.onnx")
+        run(sardonyx, "convert", program, "-o", lowered / f"{program.stem}.onnx")
     for preset in ONNX_PRESETS:
         for name, folder in {"lowered": lowered, "models": inputs / "models", "drawn": drawn["onnx"]}.items():
             run(sardonyx, "optimize", folder, "-o", scratch / f"{name}_{preset}", "--passes", preset)
     for preset in COREML_PRESETS:
         for name, folder in {"packages": inputs / "packages", "drawn_mil": drawn["mil"]}.items():
-            run(sardonyx, "coreml", "optimize", folder, "-o", scratch / f"{name}_{preset}", "--passes", preset)
+            run(sardonyx, "optimize", folder, "-o", scratch / f"{name}_{preset}", "--passes", preset)
     return {
         str(p.relative_to(scratch)): hashlib.sha256(p.read_bytes()).hexdigest()
         for p in sorted(scratch.rglob("*"))

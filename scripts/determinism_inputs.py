@@ -53,7 +53,7 @@ def write_models(out: Path, tool: Path) -> None:
     text = out / "case.sx"
     for name, graph in cases(ROOT / "src" / "passes", "graph("):
         text.write_text(graph + "\n")  # graphs that the parser refuses are skipped
-        subprocess.run([tool, "lower", text, "-o", out / f"case_{name}.onnx"], check=False, capture_output=True)
+        subprocess.run([tool, "convert", text, "-o", out / f"case_{name}.onnx"], check=False, capture_output=True)
     text.unlink()
 
 

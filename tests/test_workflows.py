@@ -144,7 +144,7 @@ def test_packages_name_the_libraries_that_the_build_looks_for():
     """Names by system: the table in cmake/SardonyxDependencies.cmake is what a user without the libraries is told."""
     table = (ROOT / "cmake" / "SardonyxDependencies.cmake").read_text()
     rows = re.findall(r'"(\w+)\|(\S+)\|(\S+)\|(\S+)\|(\S+)"', table)
-    assert {r[0] for r in rows} == {"fmt", "Eigen3", "nlohmann_json", "protozero", "xxhash", "re2", "CLI11", "GTest"}
+    assert {r[0] for r in rows} == {"fmt", "Eigen3", "nlohmann_json", "protozero", "xxhash", "re2", "GTest"}
     debian = (ROOT / "scripts" / "debian-packages.txt").read_text().split()
     assert {r[1] for r in rows} <= set(debian)
     brew = (ROOT / "packaging" / "homebrew" / "sardonyx.rb").read_text()
@@ -166,12 +166,16 @@ def load_conda():
 def test_build_without_a_library_says_what_to_install(tmp_path):
     done = subprocess.run(
         ["cmake", "-S", ROOT, "-B", tmp_path, "-DSARDONYX_PYTHON=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON",
-         "-DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON"],
+         "-DCMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode != 0
     said = " ".join(done.stderr.split())
-    for line in ("apt install libfmt-dev libcli11-dev", "dnf install fmt-devel cli11-devel", "brew install fmt cli11"):
+    for line in (
+        "apt install libfmt-dev libeigen3-dev",
+        "dnf install fmt-devel eigen3-devel",
+        "brew install fmt eigen",
+    ):
         assert line in said, done.stderr
 
 

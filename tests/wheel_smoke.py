@@ -97,7 +97,7 @@ def main() -> None:
         else:
             say("export", "left out: JAX is not installed")
         (folder / "a.sx").write_text(MIL)
-        command("coreml", "optimize", folder / "a.sx", "-o", folder / "a.mlpackage")
+        command("optimize", folder / "a.sx", "-o", folder / "a.mlpackage")
         program = sardonyx.coreml.load(folder / "a.mlpackage", mmap=False)
         assert program.op_counts() == {"add": 1, "const": 1, "relu": 1}, program.op_counts()
         program.save(folder / "b.mlpackage")

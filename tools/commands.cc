@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "dialects/onnx/runtimes.h"
-#include "driver/convert.h"
+#include "driver/compare_models.h"
 #include "driver/file_names.h"
-#include "driver/plugin.h"
 #include "io/program_file.h"
 #include "output.h"
 #include "sardonyx/infer.h"
@@ -39,8 +37,10 @@ int guarded(std::string_view command, const std::string& input, bool json, const
   }
 }
 
-int check(const FileArgs& files, bool json) {
-  const auto model = read_model(opened(files.input), {.map = !files.no_mmap});
+int check(const Given& given) {
+  const std::string input = given.text("model");
+  const bool json = given.has("json");
+  const auto model = read_model(opened(input), read_options(given));
   ValueFacts facts;
   const auto faults = infer_model(*model, facts, /*tolerant=*/true);
   if (!json) {
@@ -53,7 +53,7 @@ int check(const FileArgs& files, bool json) {
     if (!said) warned.push_back(message);
   }
   if (json) {
-    ordered_json j = json_head("check", files.input, faults.empty());
+    ordered_json j = json_head("check", input, faults.empty());
     j["nodes"] = model->num_nodes();
     j["faults"] = faults;
     j["warnings"] = warned;
@@ -62,75 +62,57 @@ int check(const FileArgs& files, bool json) {
   }
   for (const std::string& message : warned) say("warning: {}\n", message);
   if (faults.empty()) {
-    say("{}: {} nodes, no faults\n", files.input, model->num_nodes());
+    say("{}: {} nodes, no faults\n", input, model->num_nodes());
     return 0;
   }
-  say("{}: {} of {} nodes are ill-typed\n", files.input, faults.size(), model->num_nodes());
+  say("{}: {} of {} nodes are ill-typed\n", input, faults.size(), model->num_nodes());
   return 1;
 }
 
-WriteOptions write_options(const OutputArgs& out) {
+std::pair<std::string, std::string> at_equals(const std::string& text, std::string_view expected) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos)
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("expected {}, found '{}'", expected, text));
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+std::vector<std::pair<std::string, std::string>> pass_options(const Given& given) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const std::string& o : given.list("option")) all.push_back(at_equals(o, "an option as pass.option=value"));
+  return all;
+}
+
+std::optional<Tolerance> tolerance_of(const Given& given) {
+  if (!given.has("rtol") && !given.has("atol")) return std::nullopt;
+  return Tolerance{given.number("rtol").value_or(0), given.number("atol").value_or(0)};
+}
+
+DialectId dialect_of(const std::filesystem::path& in) {
+  if (is_coreml_name(in)) return DialectId::kMil;
+  if (in.extension() != ".sx") return DialectId::kOnnx;
+  try {
+    return load_program(in)->dialect();
+  } catch (const Error&) {
+    return DialectId::kOnnx;  // the command says what is wrong
+  }
+}
+
+std::string long_type(std::string text) {
+  for (const auto& [own, other] : {std::pair("f16", "fp16"), {"f32", "fp32"}}) {
+    if (text == own || text.ends_with(fmt::format("={}", own))) return text.substr(0, text.size() - 3) + other;
+  }
+  return text;
+}
+
+ReadOptions read_options(const Given& given) { return {.map = !given.has("no-mmap")}; }
+
+WriteOptions write_options(const Given& given) {
   WriteOptions options;
-  if (out.external) options.external = WriteOptions::External::kAlways;
-  options.data_file = out.data_file;
-  options.external_threshold = out.threshold;
-  options.max_data_file_bytes = out.max_data_file;
+  if (given.has("external-data")) options.external = WriteOptions::External::kAlways;
+  options.data_file = given.text("external-data");
+  options.external_threshold = given.count("data-threshold", options.external_threshold);
+  options.max_data_file_bytes = given.count("max-data-file", 0);
   return options;
-}
-
-namespace {
-
-// Types of the jax dialect come from the trace: inference cannot supply them.
-void require_types(const Graph& g) {
-  for (const Node& n : g.nodes()) {
-    for (const Value& v : n.results()) {
-      if (v.type() != nullptr || !v.has_uses()) continue;
-      throw Error(ErrorCode::kInvalidModel, fmt::format("the result '{}' of {} has no type", v.name().view(), n.op().name),
-                  {fmt::format("help: write it as \"{}: f32[2,3] = {}(...)\"", v.name().view(), n.op().name)});
-    }
-    for (const Body& body : n.bodies()) require_types(*body.graph);
-  }
-}
-
-}  // namespace
-
-int lower(const FileArgs& files, const OutputArgs& out, std::optional<int> opset, const std::string& target,
-          const std::vector<std::string>& plugins, bool json) {
-  require_output_name(out.output, DialectId::kOnnx);
-  std::unique_ptr<Model> model = load_program(files.input, !files.no_mmap);
-  if (model->dialect() == DialectId::kJax) {
-    for (const auto& f : model->functions()) require_types(f->graph());
-    ConvertOptions options;
-    options.lower.target = target;
-    if (opset) {
-      options.lower.opset = *opset;
-    } else if (!target.empty()) {
-      options.lower.opset = std::min(options.lower.opset, onnx::runtime_named(target).opset);
-    }
-    auto lowered = std::make_unique<Model>(DialectId::kOnnx);
-    LoweringRegistry registry(&LoweringRegistry::builtin());
-    LateAttributes late;
-    for (const std::string& plugin : plugins) load_plugin(plugin, registry, late);
-    options.after_passes = [&](Model&) { late.set(); };
-    convert(*model, *lowered, options, registry);
-    check_nesting(*lowered);
-    model = std::move(lowered);
-  }
-  if (model->dialect() != DialectId::kOnnx) {
-    throw Error(ErrorCode::kUnsupported, "only programs of the jax and onnx dialects can become ONNX");
-  }
-  if (out.output.ends_with(".sx")) {
-    save_program(*model, out.output);
-  } else {
-    write_onnx(*model, out.output, write_options(out));
-  }
-  if (json) {
-    ordered_json j = json_head("lower", files.input, true);
-    j["output"] = out.output;
-    j["nodes"] = model->num_nodes();
-    print_one(std::move(j));
-  }
-  return 0;
 }
 
 }  // namespace sardonyx::tools

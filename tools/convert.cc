@@ -1,18 +1,23 @@
-#include "convert.h"
-
+// sardonyx convert: from a function, an ONNX model, a saved program or a Core ML program to what the suffix
+// of the output says.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <charconv>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "commands.h"
+#include "coreml_texts.h"
+#include "dialects/onnx/runtimes.h"
+#include "driver/compare_models.h"
+#include "driver/convert.h"
 #include "driver/file_names.h"
-#include "driver/model_counts.h"
+#include "driver/plugin.h"
 #include "driver/to_coreml.h"
+#include "habits.h"
+#include "io/program_file.h"
 #include "output.h"
 #include "say.h"
 #include "support/stopwatch.h"
@@ -21,83 +26,65 @@
 namespace sardonyx::tools {
 namespace {
 
-struct ConvertArgs {
-  std::string input, output, precision = "fp16", dump, trace;
-  std::string class_labels, skip_ops;
-  std::vector<std::string> options, user_defined, states, shapes, functions, default_sizes;
-  CoremlClassifier classifier;
-  ToCoremlOptions how;
-  bool no_mmap = false, json = false, quiet = false;
-};
-
-std::pair<std::string, std::string> at_equals(const std::string& text, std::string_view what) {
-  const size_t equals = text.find('=');
-  if (equals == std::string::npos) throw Error(ErrorCode::kInvalidArgument, fmt::format("expected {}, found '{}'", what, text));
-  return {text.substr(0, equals), text.substr(equals + 1)};
+[[noreturn]] void refuse(std::string what, std::vector<std::string> notes = {}) {
+  throw Error(ErrorCode::kInvalidArgument, std::move(what), std::move(notes));
 }
 
-int64_t whole_number(const std::string& text) {
-  int64_t n = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (error != std::errc() || end != text.data() + text.size())
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("expected a size as T=128, found '{}'", text));
-  return n;
-}
+// --- From ONNX to Core ML
 
-struct Converted {
+// Converts the models of several functions, or the model, to a package.
+std::vector<ToCoremlReport> converted(const Given& given, const std::string& input, const std::string& output) {
+  const ReadOptions read = read_options(given);
+  const ToCoremlOptions how = coreml_options(given);
   std::vector<ToCoremlReport> reports;
-  double seconds = 0;
-};
-
-// The models of several functions, or the model.
-Converted converted(const ConvertArgs& args) {
-  const ReadOptions read{.map = !args.no_mmap};
-  Converted out;
-  Stopwatch watch;
-  if (!args.trace.empty()) {
-    if (!args.functions.empty())
-      throw Error(ErrorCode::kInvalidArgument, "--trace takes one model, and --function converts several");
-    const auto model = read_for_coreml(opened(args.input), read);
-    out.reports.push_back(view::convert_to_coreml_with_steps(nullptr, *model, args.output, args.trace, args.how));
-  } else if (args.functions.empty()) {
-    out.reports.push_back(convert_to_coreml(opened(args.input), args.output, args.how, read));
-  } else {
-    std::vector<std::unique_ptr<Model>> models;
-    std::vector<CoremlFunction> functions;
-    for (const std::string& f : args.functions) {
-      const auto [name, path] = at_equals(f, "a function as name=model.onnx");
-      models.push_back(read_for_coreml(path, read));
-      functions.push_back({name, models.back().get()});
-    }
-    std::vector<const Model*> sources;
-    for (const auto& m : models) sources.push_back(m.get());
-    write_converted(*functions_to_coreml(functions, args.how, out.reports), args.output, sources);
+  const std::vector<std::string>& named = given.list("function");
+  if (given.has("trace")) {
+    if (!named.empty()) refuse("--trace takes one model, and --function converts several");
+    const auto model = read_for_coreml(opened(input), read);
+    reports.push_back(view::convert_to_coreml_with_steps(nullptr, *model, output, given.text("trace"), how));
+    return reports;
   }
-  out.seconds = watch.lap();
-  return out;
+  if (named.empty()) {
+    reports.push_back(convert_to_coreml(opened(input), output, how, read));
+    return reports;
+  }
+  std::vector<std::unique_ptr<Model>> models;
+  std::vector<CoremlFunction> functions;
+  for (const std::string& f : named) {
+    const auto [name, path] = at_equals(f, "a function as name=model.onnx");
+    models.push_back(read_for_coreml(path, read));
+    functions.push_back({name, models.back().get()});
+  }
+  std::vector<const Model*> sources;
+  for (const auto& m : models) sources.push_back(m.get());
+  write_converted(*functions_to_coreml(functions, how, reports), output, sources);
+  return reports;
 }
 
-int convert(ConvertArgs args) {
-  require_output_name(args.output, DialectId::kMil);
-  if (args.input.empty() == args.functions.empty())
-    throw Error(ErrorCode::kInvalidArgument, "expected a model, or models as functions (--function), and not both");
-  args.how.half = args.precision == "fp16";
-  args.how.dump = args.dump;
-  for (const std::string& o : args.options) args.how.pass_options.push_back(at_equals(o, "an option as pass.option=value"));
-  if (!args.skip_ops.empty()) args.how.pass_options.emplace_back("add_fp16_cast.skip_ops", args.skip_ops);
-  for (const std::string& s : args.states) args.how.states.push_back(at_equals(s, "a state as input=result"));
-  for (const std::string& u : args.user_defined)
-    args.how.metadata.user_defined.push_back(at_equals(u, "metadata as key=value"));
-  for (const std::string& d : args.default_sizes) {
-    const auto [name, size] = at_equals(d, "a size as T=128");
-    args.how.default_sizes.emplace_back(name, whole_number(size));
-  }
-  for (const std::string& shape : args.shapes) add_enumerated_shape(args.how.enumerated_shapes, shape);
-  if (!args.class_labels.empty()) {
-    args.classifier.texts = read_class_labels(args.class_labels);
-    args.how.classifier = args.classifier;
-  }
-  const auto [reports, seconds] = converted(args);
+// Compares the package with the model. Throws if they differ, or if that cannot be judged.
+ModelComparison compared(const Given& given, const std::string& input, const std::string& output) {
+  if (given.has("function")) refuse("--verify takes one model, and --function converts several");
+  if (given.text("verify") == "pass") refuse("--verify=pass is for optimizations; a conversion is compared as a whole");
+  const auto before = read_model(opened(input), read_options(given)), after = read_model(output, {});
+  ModelComparison found = compare_models(*before, *after, Numerics::kRelaxed, {}, tolerance_of(given));
+  if (found.difference)
+    throw Error(ErrorCode::kInternal, fmt::format("'{}' differs from the model: {}", output, *found.difference));
+  if (found.runs == 0)
+    throw Error(ErrorCode::kUnsupported, fmt::format("'{}' could not be compared: {}", output, found.skipped));
+  return found;
+}
+
+int onnx_to_coreml(const Given& given, const std::string& output) {
+  require_output_name(output, DialectId::kMil);
+  if (given.has("models") == given.has("function"))
+    refuse("expected a model, or models as functions (--function), and not both");
+  if (given.list("models").size() > 1) refuse("Core ML packages are made one by one, and several models are given");
+  const std::string input = given.text("models");
+  Stopwatch watch;
+  const std::vector<ToCoremlReport> reports = converted(given, input, output);
+  const double seconds = watch.lap();
+  std::optional<ModelComparison> comparison;
+  if (given.text("verify", "off") != "off") comparison = compared(given, input, output);
   size_t nodes = 0, all_ops = 0;
   std::map<std::string, size_t> ops;
   std::vector<std::pair<std::string, std::string>> renamed;
@@ -110,10 +97,10 @@ int convert(ConvertArgs args) {
     not_converged.insert(not_converged.end(), r.not_converged.begin(), r.not_converged.end());
     open_sizes.insert(open_sizes.end(), r.open_sizes.begin(), r.open_sizes.end());
   }
-  const std::string from = args.functions.empty() ? args.input : fmt::format("{}", fmt::join(args.functions, " "));
-  if (args.json) {
+  const std::string from = input.empty() ? fmt::format("{}", fmt::join(given.list("function"), " ")) : input;
+  if (given.has("json")) {
     ordered_json j = json_head("convert", from, true);
-    j["output"] = args.output;
+    j["output"] = output;
     j["nodes"] = nodes;
     j["ops"] = ops;
     j["renamed"] = renamed;
@@ -121,67 +108,101 @@ int convert(ConvertArgs args) {
     j["single"] = single;
     j["not_converged"] = not_converged;
     j["seconds"] = seconds;
+    if (comparison) {
+      j["evaluations"] = comparison->runs;
+      j["largest_error"] = comparison->largest_error;
+    }
     print_one(std::move(j));
     return 0;
   }
   for (const auto& [before, after] : renamed) warn("'{}' is called '{}' in the Core ML model\n", before, after);
   for (const std::string& what : not_converged) warn("{}\n", what);
   for (const std::string& op : single) warn("stays in single precision: {}\n", op);
-  for (const std::string& input : open_sizes)
-    warn("{} has a size without an upper bound: the model takes up to {}; help: --size \"T <= 512\"\n", input,
+  for (const std::string& port : open_sizes)
+    warn("{} has a size without an upper bound: the model takes up to {}; help: --size \"T <= 512\"\n", port,
          kAssumedUpperBound);
-  if (!args.quiet) say("{} -> {}: {} nodes, {} ops, {:.3f} s\n", from, args.output, nodes, all_ops, seconds);
+  if (given.has("quiet")) return 0;
+  say("{} -> {}: {} nodes, {} ops, {:.3f} s\n", from, output, nodes, all_ops, seconds);
+  if (comparison) say("  {} evaluations compared, largest error {:.3g}\n", comparison->runs, comparison->largest_error);
+  return 0;
+}
+
+// --- From saved programs to ONNX
+
+// Types of the jax dialect come from the trace: inference cannot supply them.
+void require_types(const Graph& g) {
+  for (const Node& n : g.nodes()) {
+    for (const Value& v : n.results()) {
+      if (v.type() != nullptr || !v.has_uses()) continue;
+      throw Error(ErrorCode::kInvalidModel, fmt::format("the result '{}' of {} has no type", v.name().view(), n.op().name),
+                  {fmt::format("help: write it as \"{}: f32[2,3] = {}(...)\"", v.name().view(), n.op().name)});
+    }
+    for (const Body& body : n.bodies()) require_types(*body.graph);
+  }
+}
+
+std::unique_ptr<Model> lowered(const Given& given, const Model& program) {
+  for (const auto& f : program.functions()) require_types(f->graph());
+  ConvertOptions options;
+  options.lower.target = given.text("target");
+  if (given.has("opset")) {
+    options.lower.opset = static_cast<int>(given.count("opset", 0));
+  } else if (given.has("target")) {
+    options.lower.opset = std::min(options.lower.opset, onnx::runtime_named(options.lower.target).opset);
+  }
+  auto made = std::make_unique<Model>(DialectId::kOnnx);
+  LoweringRegistry registry(&LoweringRegistry::builtin());
+  LateAttributes late;
+  for (const std::string& plugin : given.list("plugin")) load_plugin(plugin, registry, late);
+  options.after_passes = [&](Model&) { late.set(); };
+  sardonyx::convert(program, *made, options, registry);
+  check_nesting(*made);
+  return made;
+}
+
+int program_to_onnx(const Given& given, std::unique_ptr<Model> model, const std::string& output) {
+  given.require_fit(Kind::kProgram, given.text("models"));
+  require_output_name(output, DialectId::kOnnx);
+  model = lowered(given, *model);
+  if (output.ends_with(".sx")) {
+    save_program(*model, output);
+  } else {
+    write_onnx(*model, output, write_options(given));
+  }
+  if (given.has("json")) {
+    ordered_json j = json_head("convert", given.text("models"), true);
+    j["output"] = output;
+    j["nodes"] = model->num_nodes();
+    print_one(std::move(j));
+  }
   return 0;
 }
 
 }  // namespace
 
-void add_convert(CLI::App& to, int* status) {
-  auto* command = to.add_subcommand("convert", "Convert an ONNX model to a Core ML package");
-  auto args = std::make_shared<ConvertArgs>();
-  command->add_option("model", args->input, "ONNX model, or a program in text form (.sx); - is standard input");
-  command->add_option("-o,--output", args->output, "Package (.mlpackage) or model file (.mlmodel) to write")
-      ->required()
-      ->type_name("FILE");
-  command
-      ->add_option("--target", args->how.target,
-                   "Oldest system that must run it: iOS15 to iOS18, iOS26, macOS12 to macOS15, macOS26")
-      ->capture_default_str();
-  command->add_option("--compute-precision", args->precision, "fp16, or fp32 for single precision")
-      ->check(CLI::IsMember({"fp16", "fp32"}))
-      ->capture_default_str();
-  command->add_option("--skip-ops", args->skip_ops,
-                      "Ops that stay in single precision: names, or auto for those that overflow");
-  command->add_option("--input-shape", args->how.input_shapes, "New shape of an input: NAME:1,3,224,224");
-  command->add_option("--size", args->how.sizes, "What holds for a named size: \"T <= 512\"");
-  command->add_option("--default-size", args->default_sizes, "What a named size is by default, within its range: T=128");
-  command->add_option("--image-input", args->how.image_inputs,
-                      "An input that takes images: x:rgb, or x:bgr:SCALE:BIAS,BIAS,BIAS");
-  command->add_option("--image-output", args->how.image_outputs, "A result that is an image: y:rgb");
-  command->add_option("--input-type", args->how.input_types, "Element type of an input of floats: x=fp16, or fp16 for all");
-  command->add_option("--output-type", args->how.output_types, "Element type of a result of floats: y=fp16, or fp16 for all");
-  command->add_option("--enumerated-shape", args->shapes, "One of the shapes that an input takes: x:1,3,224,224");
-  command->add_option("--class-labels", args->class_labels, "Make a classifier: a file with the label of one class a line");
-  command->add_option("--predicted-feature-name", args->classifier.label, "Name of the result that is the label")
-      ->capture_default_str();
-  command->add_option("--predicted-probabilities-output", args->classifier.probabilities,
-                      "The result with one probability for each class, if several may be it");
-  command->add_option("--function", args->functions, "Instead of the model, one for each function: prefill=prefill.onnx");
-  command->add_option("--state", args->states, "An input that becomes a state, and its result: past_keys=present_keys");
-  command->add_option("--skip", args->how.skip, "Passes to skip, separated by commas")->delimiter(',');
-  command->add_option("--option", args->options, "Set an option of one pass: pass.option=value");
-  command->add_option("--author", args->how.metadata.author, "Author, in the metadata");
-  command->add_option("--license", args->how.metadata.license, "Licence, in the metadata");
-  command->add_option("--model-version", args->how.metadata.version, "Version, in the metadata");
-  command->add_option("--description", args->how.metadata.description, "Description, in the metadata");
-  command->add_option("--metadata", args->user_defined, "More metadata: key=value");
-  command->add_option("--debug-dump", args->dump, "Folder for the graph as text at each stage");
-  command->add_option("--trace", args->trace, "Also write the steps, for `sardonyx view FILE.sxt -o page.html`")
-      ->type_name("FILE.sxt");
-  command->add_flag("--no-mmap", args->no_mmap, "Read files instead of mapping them");
-  command->add_flag("--json", args->json, "Machine-readable output: an array of objects (docs/command_line.md)");
-  command->add_flag("-q,--quiet", args->quiet, "Print errors only");
-  command->callback([args, status] { *status = guarded("convert", args->input, args->json, [&] { return convert(*args); }); });
+int convert(const Given& given) {
+  const std::string input = given.text("models"), output = given.text("output");
+  const bool to_coreml = is_coreml_name(output);
+  if (!given.has("models") && !given.has("function"))
+    refuse("what to convert is missing", {"help: sardonyx convert model.onnx -o model.mlpackage"});
+  if (is_function(input)) {
+    given.require_fit(to_coreml ? Kind::kFunctionToCoreml : Kind::kFunction, output);
+    run_python(given, to_coreml ? coreml_keywords(given) : ordered_json());
+  }
+  const bool is_one_text = given.list("models").size() == 1 && input.ends_with(".sx");
+  std::unique_ptr<Model> text =
+      is_one_text && std::filesystem::exists(input) ? load_program(input, !given.has("no-mmap")) : nullptr;
+  const bool is_coreml = text ? text->dialect() == DialectId::kMil : is_coreml_name(input);
+  if (text && text->dialect() == DialectId::kJax) {
+    if (to_coreml)
+      refuse("a saved program becomes ONNX first", {fmt::format("help: sardonyx convert {} -o model.onnx", input)});
+    return program_to_onnx(given, std::move(text), output);
+  }
+  if (given.has("function") || (to_coreml && !is_coreml)) {
+    given.require_fit(Kind::kOnnxToCoreml, output);
+    return onnx_to_coreml(given, output);
+  }
+  return optimize(given);
 }
 
 }  // namespace sardonyx::tools

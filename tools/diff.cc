@@ -37,7 +37,7 @@ void show(const ModelDiff& found, size_t most) {
     const std::string line = printable(fmt::format("{} {}", side, text));
     fmt::print("{}\n", side == ' ' ? line : painted(stdout, side == '-' ? kRed : kGreen, line));
   }
-  if (differ > most) say("  ... {} more lines differ (--lines shows more)\n", differ - most);
+  if (differ > most) say("  ... {} more lines differ (--most shows more)\n", differ - most);
 }
 
 std::string kind_and_label(const Node& n) { return fmt::format("{} {}", n.op().name, label_of(n)); }
@@ -57,7 +57,7 @@ void show_nodes(const ModelMatch& m, size_t most) {
     line(kYellow,
          fmt::format("~ {}: {}", before == after ? after : fmt::format("{} -> {}", before, after), fmt::join(c.what, "; ")));
   }
-  if (shown > most) say("  ... {} more nodes differ (--lines shows more)\n", shown - most);
+  if (shown > most) say("  ... {} more nodes differ (--most shows more)\n", shown - most);
 }
 
 void show_renamed(const std::vector<std::pair<std::string, std::string>>& renamed) {
@@ -85,7 +85,7 @@ ordered_json json_of(const ModelMatch& m) {
   return j;
 }
 
-ordered_json json_of(const DiffArgs& args, const ModelDiff& found) {
+ordered_json json_of(const Given& given, const ModelDiff& found) {
   const auto list = [](const std::vector<Change>& all) {
     ordered_json out = ordered_json::array();
     for (const Change& c : all) out.push_back({{"what", c.what}, {"before", c.before}, {"after", c.after}});
@@ -95,8 +95,8 @@ ordered_json json_of(const DiffArgs& args, const ModelDiff& found) {
   for (const auto& [side, line] : found.lines) {
     if (side != ' ') text.push_back(fmt::format("{} {}", side, line));
   }
-  ordered_json j = json_head("diff", args.before, found.same);
-  j["after"] = args.after;
+  ordered_json j = json_head("diff", given.text("before"), found.same);
+  j["after"] = given.text("after");
   j["same"] = found.same;
   j["interface"] = list(found.interface);
   j["ops"] = list(found.ops);
@@ -104,19 +104,21 @@ ordered_json json_of(const DiffArgs& args, const ModelDiff& found) {
   j["lines"] = text;
   j["nodes"] = json_of(found.nodes);
   j["renamed_constants"] = found.renamed;
-  if (!args.output.empty()) j["output"] = args.output;
+  if (given.has("output")) j["output"] = given.text("output");
   return j;
 }
 
 }  // namespace
 
-int diff(const DiffArgs& args) {
-  if (!args.output.empty()) require_page_name(args.output);
-  const auto a = read_model(opened(args.before)), b = read_model(opened(args.after));
+int diff(const Given& given) {
+  const std::string before = given.text("before"), after = given.text("after"), output = given.text("output");
+  const size_t most = given.count("most", 60);
+  if (!output.empty()) require_page_name(output);
+  const auto a = read_model(opened(before)), b = read_model(opened(after));
   const ModelDiff found = diff_models(*a, *b);
-  if (!args.output.empty()) write_page(args.output, view::diff_page(*a, *b, args.before, args.after));
-  if (args.json) {
-    print_one(json_of(args, found));
+  if (!output.empty()) write_page(output, view::diff_page(*a, *b, before, after));
+  if (given.has("json")) {
+    print_one(json_of(given, found));
     return found.same ? 0 : 1;
   }
   if (found.same) {
@@ -135,10 +137,10 @@ int diff(const DiffArgs& args) {
   show_renamed(found.renamed);
   if (found.bytes_before != found.bytes_after)
     say("tensors: {} -> {}\n", human_bytes(found.bytes_before), human_bytes(found.bytes_after));
-  show_nodes(found.nodes, args.lines);
+  show_nodes(found.nodes, most);
   if (found.differing > 0) {
-    say("\n--- {}\n+++ {}\n", args.before, args.after);
-    show(found, args.lines);
+    say("\n--- {}\n+++ {}\n", before, after);
+    show(found, most);
   }
   return 1;
 }

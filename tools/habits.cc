@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <optional>
+#include <span>
 
 #include "commands.h"
 #include "output.h"
@@ -28,65 +28,68 @@ bool is_model(const std::string& argument) {
   return suffix == ".onnx" || suffix == ".mlpackage" || suffix == ".mlmodel" || std::filesystem::exists(argument, none);
 }
 
-// The index of the command; only --plugin options may precede it.
-size_t command_at(const Arguments& arguments) {
-  size_t at = 0;
-  while (at < arguments.size() && arguments[at].starts_with("--plugin")) at += arguments[at] == "--plugin" ? 2 : 1;
-  return std::min(at, arguments.size());
+std::string line_of(std::string_view command, std::span<const std::string> arguments) {
+  std::string line = fmt::format("sardonyx {}", command);
+  for (const std::string& a : arguments)
+    line += a.find_first_of(" [(<{") == std::string::npos ? " " + a : fmt::format(" \"{}\"", a);
+  return line;
 }
 
-// Commands of other tools, and their counterparts.
-constexpr std::pair<std::string_view, std::string_view> kForeignCommands[] = {
+// Commands of earlier versions and of other tools, and their counterparts. Those of one word take the same
+// arguments.
+constexpr std::pair<std::string_view, std::string_view> kOtherCommands[] = {
+    {"export", "convert"},
+    {"lower", "convert"},
+    {"convert-opset", "convert"},
+    {"verify", "compare"},
+    {"explain", "info"},
+    {"where", "sardonyx info MODEL --node NAME, or --line model.py:41"},
+    {"lint-plugin", "python -m sardonyx.plugins FILES"},
+    {"fp16-report", "sardonyx compare MODEL --precision f16"},
     {"simplify", "sardonyx optimize MODEL -o OUTPUT"},
     {"slim", "sardonyx optimize MODEL -o OUTPUT"},
     {"inspect", "sardonyx info MODEL"},
     {"show", "sardonyx view MODEL"},
-    {"compare", "sardonyx verify BEFORE AFTER (values), sardonyx diff BEFORE AFTER (text)"},
     {"surgeon", "sardonyx optimize MODEL -o OUTPUT --inputs A --outputs B"},
 };
 
-[[noreturn]] void refuse_command(const CommandRow& above, const std::string& name) {
-  std::vector<std::string_view> names;
-  for (const auto& [known, about] : above.commands) names.push_back(known);
+// Of `coreml COMMAND`, which earlier versions had, the command is told by its second word.
+[[noreturn]] void refuse_command(std::string name, std::span<const std::string> rest) {
+  std::string shown = name;
+  if (name == "coreml" && !rest.empty() && !rest.front().starts_with('-')) {
+    name = rest.front();
+    shown += " " + name;
+    rest = rest.subspan(1);
+  }
   std::vector<std::string> notes;
-  const std::string_view meant = nearest(name, names);
-  if (!meant.empty()) notes.push_back(fmt::format("did you mean '{}'?", meant));
-  for (const auto& [foreign, own] : kForeignCommands) {
-    if (above.name.empty() && foreign == name) notes.push_back(fmt::format("help: {}", own));
+  const auto other = std::ranges::find(kOtherCommands, name, [](const auto& c) { return c.first; });
+  if (find_command(name) != nullptr) {  // coreml optimize
+    notes.push_back("help: " + line_of(name, rest));
+  } else if (other != std::end(kOtherCommands)) {
+    const bool is_word = other->second.find(' ') == std::string_view::npos;
+    notes.push_back(is_word ? "help: " + line_of(other->second, rest) : fmt::format("help: {}", other->second));
+  } else {
+    std::vector<std::string_view> names;
+    for (const Command& c : commands()) names.push_back(c.name);
+    const std::string_view meant = nearest(name, names);
+    notes.push_back(!meant.empty() ? fmt::format("did you mean '{}'?", meant)
+                                   : fmt::format("there are: {}", fmt::join(names, ", ")));
   }
-  if (above.name == "coreml" && (name == "convert" || name == "export"))
-    notes.emplace_back("help: sardonyx convert MODEL.onnx -o OUTPUT.mlpackage");
-  if (notes.empty() || above.name == "coreml") notes.push_back(fmt::format("there are: {}", fmt::join(names, ", ")));
-  refuse(fmt::format("there is no command named '{}{}{}'", above.name, above.name.empty() ? "" : " ", name), std::move(notes));
+  refuse(fmt::format("there is no command named '{}'", shown), std::move(notes));
 }
-
-const OptionRow* option_named(const CommandRow& row, std::string_view name) {
-  for (const OptionRow& o : row.options) {
-    if (!o.positional && std::ranges::find(o.names, name) != o.names.end()) return &o;
-  }
-  return nullptr;
-}
-
-// What is wrong with an option that the command does not have.
-Error unknown_option(const CommandRow& row, const std::string& given);
 
 // The indices of positional arguments. Throws for an unknown option.
-std::vector<size_t> positions(const Arguments& arguments, size_t first, const CommandRow& row) {
+std::vector<size_t> positions(const Arguments& arguments, std::string_view command) {
   std::vector<size_t> found;
-  for (size_t i = first; i < arguments.size(); ++i) {
+  for (size_t i = 1; i < arguments.size(); ++i) {
     const std::string& a = arguments[i];
+    if (a == "--") break;
     if (a == "-" || !a.starts_with('-')) {
       found.push_back(i);
       continue;
     }
-    if (a == "--") break;
-    const std::string_view name = std::string_view(a).substr(0, a.starts_with("--") ? a.find('=') : 2);
-    const bool silent =
-        std::ranges::any_of(kTakenSilently, [&](std::string_view n) { return name.starts_with("--") && name.substr(2) == n; });
-    const OptionRow* o = option_named(row, name);
-    if (o == nullptr && !silent) throw unknown_option(row, a);
-    const bool takes = silent || !o->value.empty() || !o->choices.empty();
-    if (takes && name.size() == a.size()) ++i;
+    const SpelledOption o = spelled_option(command, a);
+    if (o.option->takes_value() && !o.option->may_lack_value() && !o.value) ++i;
   }
   return found;
 }
@@ -107,54 +110,90 @@ bool are_alike(const std::filesystem::path& a, const std::filesystem::path& b) {
   }
 }
 
-// Accepts `optimize in.onnx out.onnx`, the syntax of other tools. As in these, a second run replaces the result of the first.
-void give_output(Arguments& arguments, size_t first, const CommandRow& row) {
-  for (size_t i = first; i < arguments.size(); ++i) {
+// What the result of a command could be called.
+std::string output_name(std::string_view command, const std::string& input) {
+  const std::filesystem::path in = input;
+  if (input == "-") return "-";
+  if (command == "optimize") return in.stem().string() + "-small" + in.extension().string();
+  if (is_function(input)) return "model.onnx";
+  return in.stem().string() + (in.extension() == ".onnx" ? ".mlpackage" : in.extension() == ".sx" ? ".onnx" : ".sx");
+}
+
+// Accepts `optimize in.onnx out.onnx`, the syntax of other tools. As in these, a second run replaces the
+// result of the first.
+void give_output(Arguments& arguments, const std::string& command) {
+  for (size_t i = 1; i < arguments.size(); ++i) {
     if (arguments[i].starts_with("-o") || arguments[i].starts_with("--output=") || arguments[i] == "--output") return;
     if (arguments[i] == "-h" || arguments[i] == "--help") return;
   }
-  const std::vector<size_t> at = positions(arguments, first, row);
+  const std::vector<size_t> at = positions(arguments, command);
   if (at.empty()) return;
-  const std::string command = "sardonyx " + row.name;
-  const bool optimizes = option_named(row, "--verify") != nullptr;  // its input and its output have one format
-  if (at.size() == 1) {
-    const std::string& given = arguments[at.front()];
-    const std::filesystem::path in = given;
-    const std::string better = given == "-"            ? "-"
-                               : optimizes             ? in.stem().string() + "-small" + in.extension().string()
-                               : row.name == "convert" ? in.stem().string() + ".mlpackage"
-                               : row.name == "export"  ? "model.onnx"
-                                                       : in.stem().string() + ".onnx";
-    refuse("-o is missing: where the result goes", {fmt::format("help: {} {} -o {}", command, given, better)});
-  }
+  const std::string& first = arguments[at.front()];
+  if (at.size() == 1)
+    refuse("-o is missing: where the result goes",
+           {fmt::format("help: sardonyx {} {} -o {}", command, first, output_name(command, first))});
   const std::string out = arguments[at.back()];
   std::error_code none;
-  const bool may_be_another =
-      optimizes && out != "-" && std::filesystem::exists(out, none) && !are_alike(arguments[at.front()], out);
+  const bool same_format =
+      command == "optimize" || std::filesystem::path(first).extension() == std::filesystem::path(out).extension();
+  const bool may_be_another = same_format && out != "-" && std::filesystem::exists(out, none) && !are_alike(first, out);
   if (at.size() > 2 || may_be_another) {
     std::string models;
     for (size_t i = 0; i + 1 < at.size(); ++i) models += arguments[at[i]] + " ";
-    std::vector<std::string> notes{fmt::format("help: {} {}-o {}    # replaces {}", command, models, out, out)};
-    if (optimizes) notes.push_back(fmt::format("help: {} {}{} -o FOLDER    # optimizes all of them", command, models, out));
-    refuse(may_be_another ? fmt::format("-o is missing: '{}' is there, and may be a model to optimize as well", out)
-                          : "-o is missing",
+    std::vector<std::string> notes{fmt::format("help: sardonyx {} {}-o {}    # replaces {}", command, models, out, out)};
+    if (same_format)
+      notes.push_back(fmt::format("help: sardonyx {} {}{} -o FOLDER    # takes all of them", command, models, out));
+    refuse(may_be_another ? fmt::format("-o is missing: '{}' is there, and may be one more model", out) : "-o is missing",
            std::move(notes));
   }
   arguments.insert(arguments.begin() + static_cast<ptrdiff_t>(at.back()), "-o");
 }
 
-// `--verify` alone means `--verify model`.
-void complete_verify(Arguments& arguments, size_t first) {
-  for (size_t i = first; i < arguments.size(); ++i) {
+// The value of `--verify` may follow it as a word.
+void complete_verify(Arguments& arguments) {
+  for (size_t i = 1; i + 1 < arguments.size(); ++i) {
     if (arguments[i] != "--verify") continue;
-    const std::string next = i + 1 < arguments.size() ? arguments[i + 1] : std::string();
-    if (next.empty() || next.starts_with('-') || is_model(next) || next.find_first_of("./") != std::string::npos)
-      arguments[i] = "--verify=model";
+    const std::string next = arguments[i + 1];
+    if (next.starts_with('-') || is_model(next) || next.find_first_of("./:") != std::string::npos) continue;
+    arguments[i] += "=" + next;
+    arguments.erase(arguments.begin() + static_cast<ptrdiff_t>(i) + 1);
   }
 }
 
-// Options of other optimizers, and the equivalent options.
-constexpr std::pair<std::string_view, std::string_view> kForeignOptions[] = {
+// Other names of options, which are accepted.
+constexpr std::pair<std::string_view, std::string_view> kTakenSilently[] = {
+    {"--overwrite-input-shape", "--input-shape"},
+    {"--input-shapes", "--input-shape"},
+    {"--preset", "--passes"},
+};
+
+// Options of earlier versions and of other optimizers, and the equivalent options.
+constexpr std::pair<std::string_view, std::string_view> kOtherOptions[] = {
+    {"--compute-precision", "--precision f16"},
+    {"--skip-ops", "--keep-f32 OPS"},
+    {"--double", "--precision f64"},
+    {"--changes", "-v"},
+    {"--web", "--target web"},
+    {"--random", "--seed 0: missing inputs are then random"},
+    {"--fast", "--numerics relaxed"},
+    {"--text", "the command `sardonyx view`"},
+    {"--infer", "the command `sardonyx view`, or `sardonyx check`"},
+    {"--inline", "--functions inline"},
+    {"--enumerated-shape", "--input-shape, once for each shape"},
+    {"--default-size", "--size T=128"},
+    {"--data-file", "--external-data=NAME"},
+    {"--author", "--metadata author=..."},
+    {"--license", "--metadata license=..."},
+    {"--model-version", "--metadata version=..."},
+    {"--description", "--metadata description=..."},
+    {"--input-names", "--inputs A,B"},
+    {"--output-names", "--outputs A,B"},
+    {"--output-dtype", "--output-type NAME=f16"},
+    {"--image-input", "--option image_input_preprocess.inputs=NAME:nhwc"},
+    {"--lines", "--most N"},
+    {"--against", "the other model as second argument"},
+    {"--predicted-feature-name", "--class-labels FILE:LABEL"},
+    {"--predicted-probabilities-output", "--class-labels FILE:LABEL:RESULT"},
     {"--check-n", "--verify model"},
     {"--check", "--verify model"},
     {"--model-check", "--verify model"},
@@ -165,7 +204,7 @@ constexpr std::pair<std::string_view, std::string_view> kForeignOptions[] = {
     {"--skip-fuse-bn", "--skip fuse_affine_into_conv"},
     {"--skip-constant-folding", "--skip fold_constants"},
     {"--target-opset", "--opset N"},
-    {"--inline-functions", "--inline"},
+    {"--inline-functions", "--functions inline"},
     {"--save-as-external-data", "--external-data"},
     {"--size-threshold", "--fold-budget BYTES"},
     {"--no-large-tensor", "nothing: folding adds 1 % to a file at most"},
@@ -177,15 +216,19 @@ constexpr std::pair<std::string_view, std::string_view> kForeignOptions[] = {
     {"--batch-size", "--input-shape NAME:8,3,224,224, with the batch size in its place"},
     {"-f", "no option: an existing file is replaced"},
     {"--force", "no option: an existing file is replaced"},
-    {"--fp16", "--compute-precision fp16, of `sardonyx convert` and `sardonyx coreml optimize`"},
-    {"--half", "--compute-precision fp16, of `sardonyx convert` and `sardonyx coreml optimize`"},
+    {"--fp16", "--precision f16, for Core ML"},
+    {"--half", "--precision f16, for Core ML"},
 };
 
-Error unknown_option(const CommandRow& row, const std::string& given) {
-  const std::string_view option = std::string_view(given).substr(0, given.find('='));
+// What is wrong with an option that the command does not have.
+Error unknown_option(std::string_view command, std::string_view given) {
+  const std::string_view option = given.substr(0, given.find('='));
   std::vector<std::string_view> names;
-  for (const OptionRow& o : row.options) {
-    if (!o.positional) names.insert(names.end(), o.names.begin(), o.names.end());
+  for (const Option* o : options_of(command)) {
+    if (o->is_positional()) continue;
+    const size_t comma = std::min(o->names.find(','), o->names.size());
+    names.push_back(o->names.substr(0, comma));
+    if (comma < o->names.size()) names.push_back(o->names.substr(comma + 1));
   }
   std::vector<std::string> notes;
   std::string_view meant = nearest(option, names);
@@ -194,108 +237,91 @@ Error unknown_option(const CommandRow& row, const std::string& given) {
     const auto same = std::ranges::find_if(names, is_letter);
     meant = same != names.end() ? *same : std::string_view();
   }
-  for (const auto& [foreign, own] : kForeignOptions) {
-    const bool is_there = !own.starts_with("--") || option_named(row, own.substr(0, own.find_first_of(" ,"))) != nullptr;
-    if (foreign == option && (is_there || row.name == "optimize")) notes.push_back(fmt::format("help: use {}", own));
+  for (const auto& [other, own] : kOtherOptions) {
+    const bool is_there = !own.starts_with("-") || find_option(command, own.substr(0, own.find_first_of(" ,:="))) != nullptr;
+    if (other == option && is_there) notes.push_back(fmt::format("help: use {}", own));
   }
   if (notes.empty() && !meant.empty()) notes.push_back(fmt::format("did you mean {}?", meant));
-  notes.push_back(fmt::format("help: `sardonyx {}{}--help`", row.name, row.name.empty() ? "" : " "));
+  notes.push_back(fmt::format("help: `sardonyx {}{}--help`", command, command.empty() ? "" : " "));
   return {ErrorCode::kInvalidArgument, fmt::format("there is no option {}", option), std::move(notes)};
 }
 
 // Options of commands before the command or the model, as in `sardonyx -q in.onnx out.onnx`.
-void refuse_option_in_front(const Arguments& arguments, size_t at, const FindCommand& find) {
-  const std::string_view given = std::string_view(arguments[at]).substr(0, arguments[at].find('='));
-  const CommandRow own = *find("");
-  if (option_named(own, given) != nullptr) return;
-  const auto first = arguments.begin() + static_cast<ptrdiff_t>(at);
-  const auto command =
-      std::find_if(first, arguments.end(), [&](const std::string& a) { return !a.starts_with('-') && find(a); });
+[[noreturn]] void refuse_option_in_front(const Arguments& arguments) {
+  const std::string_view given = std::string_view(arguments.front()).substr(0, arguments.front().find('='));
+  const auto command = std::ranges::find_if(arguments, [](const std::string& a) { return find_command(a) != nullptr; });
   const bool has_command = command != arguments.end();
-  if (!has_command && std::none_of(first, arguments.end(), is_model)) throw unknown_option(own, arguments[at]);
+  if (!has_command && std::ranges::none_of(arguments, is_model)) throw unknown_option("", given);
   const std::string name = has_command ? *command : "optimize";
-  if (const CommandRow row = *find(name); option_named(row, given) == nullptr && row.commands.empty())
-    throw unknown_option(row, arguments[at]);
-  std::string line = "sardonyx " + name;
-  for (auto a = first; a != arguments.end(); ++a) {
-    if (a != command) line += " " + *a;
-  }
-  refuse(fmt::format("{} is an option of a command, and no command is in front of it", given), {"help: " + line});
+  if (find_option(name, given) == nullptr) throw unknown_option(name, given);
+  Arguments rest = arguments;
+  if (has_command) rest.erase(rest.begin() + (command - arguments.begin()));
+  refuse(fmt::format("{} is an option of a command, and no command is in front of it", given),
+         {"help: " + line_of(name, rest)});
 }
 
 }  // namespace
 
-Habit understood(Arguments arguments, const FindCommand& find) {
-  size_t at = command_at(arguments);
-  if (at == arguments.size()) return {std::move(arguments)};
-  if (arguments[at] == "version") arguments[at] = "--version";
-  if (arguments[at] == "help") {
-    arguments.erase(arguments.begin() + static_cast<ptrdiff_t>(at));
+bool is_function(const std::string& text) {
+  const std::filesystem::path path = text;
+  const std::string suffix = path.extension().string();
+  for (std::string_view known : {".onnx", ".pb", ".sx", ".mlpackage", ".mlmodel"}) {
+    if (suffix == known) return false;
+  }
+  if (suffix == ".py") return true;
+  std::error_code none;
+  if (std::filesystem::exists(path, none)) return false;
+  // "net.f" of net.py is answered by Python.
+  return text.find(':') != std::string::npos ||
+         (!suffix.empty() && std::filesystem::exists(path.stem().string() + ".py", none));
+}
+
+SpelledOption spelled_option(std::string_view command, std::string_view argument) {
+  const bool is_long = argument.starts_with("--");
+  const size_t end = is_long ? std::min(argument.find('='), argument.size()) : 2;
+  std::string_view name = argument.substr(0, end);
+  for (const auto& [other, own] : kTakenSilently) {
+    if (name == other) name = own;
+  }
+  SpelledOption found{.option = find_option(command, name), .name = std::string(name)};
+  if (found.option == nullptr) throw unknown_option(command, argument);
+  if (argument.size() > end) found.value = argument.substr(end + (argument[end] == '=' ? 1 : 0));
+  return found;
+}
+
+Arguments understood(Arguments arguments) {
+  if (arguments.empty()) refuse("a command is missing", {"help: `sardonyx --help`, `sardonyx COMMAND --help`"});
+  std::string& first = arguments.front();
+  if (first == "version" || first == "--version" || first == "-V") return {"--version"};
+  if (first == "--help" || first == "-h") return {"help"};
+  if (first == "help") {
     std::erase_if(arguments, [](const std::string& a) { return a == "-h" || a == "--help"; });
-    arguments.emplace_back("--help");
+    if (arguments.size() > 1 && find_command(arguments[1]) == nullptr)
+      refuse_command(arguments[1], std::span(arguments).subspan(2));
+    return arguments;
   }
-  if (arguments[at].starts_with('-') && arguments[at] != "-") {
-    refuse_option_in_front(arguments, at, find);
-    return {std::move(arguments)};
-  }
-  std::optional<CommandRow> row = find(arguments[at]);
-  if (!row) {
-    const std::string name = arguments[at];
-    if (!is_model(name)) refuse_command(*find(""), name);
-    const bool has_more =
-        std::any_of(arguments.begin() + static_cast<ptrdiff_t>(at) + 1, arguments.end(),
-                    [](const std::string& a) { return !a.starts_with('-') || a.starts_with("-o") || a == "--output"; });
+  if (first.starts_with('-') && first != "-") refuse_option_in_front(arguments);
+  if (find_command(first) == nullptr) {
+    const std::string name = first;
+    if (!is_model(name)) refuse_command(name, std::span(arguments).subspan(1));
+    const bool has_more = std::any_of(arguments.begin() + 1, arguments.end(), [](const std::string& a) {
+      return !a.starts_with('-') || a.starts_with("-o") || a == "--output";
+    });
     if (!has_more) {
       refuse(fmt::format("'{}' is a file, and a command is expected", name),
              {fmt::format("help: sardonyx info {}", name), fmt::format("help: sardonyx optimize {} -o OUTPUT", name)});
     }
-    arguments.insert(arguments.begin() + static_cast<ptrdiff_t>(at), "optimize");
-    row = find("optimize");
+    arguments.insert(arguments.begin(), "optimize");
   }
-  if (row->name == "coreml" && at + 1 < arguments.size() && !arguments[at + 1].starts_with('-')) {
-    std::optional<CommandRow> below = find(row->name + " " + arguments[at + 1]);
-    if (!below) refuse_command(*row, arguments[at + 1]);
-    row = std::move(below);
-    ++at;
-  }
-  if (option_named(*row, "--verify") != nullptr) complete_verify(arguments, at + 1);
-  positions(arguments, at + 1, *row);  // refuses unknown options
-  if (option_named(*row, "-o") != nullptr && option_named(*row, "-o")->required) give_output(arguments, at + 1, *row);
-  const bool in_python = std::ranges::find(kPythonCommands, row->name) != std::end(kPythonCommands);
-  const bool helps = std::ranges::any_of(arguments, [](const std::string& a) { return a == "-h" || a == "--help"; });
-  return {std::move(arguments), in_python && !helps};
-}
-
-std::string usage_message(std::string what) {
-  constexpr std::string_view kUnexpected = "The following argument was not expected: ";
-  constexpr std::string_view kSeveral = "The following arguments were not expected: ";
-  if (what.starts_with(kUnexpected)) return fmt::format("there is no option {}", what.substr(kUnexpected.size()));
-  if (what.starts_with(kSeveral)) return fmt::format("not expected: {}", what.substr(kSeveral.size()));
-  if (!what.empty() && std::isupper(static_cast<unsigned char>(what[0])) && what.size() > 1 &&
-      std::islower(static_cast<unsigned char>(what[1])))
-    what[0] = static_cast<char>(std::tolower(what[0]));
-  return what;
-}
-
-std::vector<std::string> usage_notes(const Arguments& arguments, const FindCommand& find, std::string_view what) {
-  const size_t at = command_at(arguments);
-  std::optional<CommandRow> row;
-  if (at < arguments.size()) row = find(arguments[at]);
-  if (row && at + 1 < arguments.size()) {
-    if (auto below = find(row->name + " " + arguments[at + 1])) row = std::move(below);
-  }
-  const size_t dash = what.find("not expected: -");
-  if (row && dash != std::string_view::npos) {
-    const std::string_view option = what.substr(dash + 14);
-    return unknown_option(*row, std::string(option.substr(0, option.find(' ')))).notes();
-  }
-  return {!row ? "help: `sardonyx --help`, `sardonyx COMMAND --help`" : fmt::format("help: `sardonyx {} --help`", row->name)};
+  const std::string command = arguments.front();
+  if (find_option(command, "--verify") != nullptr) complete_verify(arguments);
+  if (const Option* o = find_option(command, "-o"); o != nullptr && o->required) give_output(arguments, command);
+  return arguments;
 }
 
 int report_error(const Arguments& arguments, const std::exception& e) {
   if (std::ranges::find(arguments, "--json") != arguments.end()) {
-    const size_t at = command_at(arguments);
-    ordered_json object = json_head(at < arguments.size() ? arguments[at] : "", "", false);
+    ordered_json object = json_head(arguments.front(), "", false);
     object["error"] = json_of(e);
     try {
       print_one(std::move(object));

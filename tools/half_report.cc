@@ -1,4 +1,4 @@
-// sardonyx coreml fp16-report.
+// sardonyx compare --precision f16: what half precision would break.
 #include "driver/half_report.h"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ ordered_json json_of(const std::string& input, const HalfReport& r) {
                    {"high", number(o.high)},
                    {"seen", o.seen}});
   }
-  ordered_json j = json_head("coreml fp16-report", input, true);
+  ordered_json j = json_head("compare", input, true);
   j["ops"] = ops;
   j["safe"] = r.safe;
   j["runs"] = r.runs;
@@ -57,11 +57,17 @@ void print_report(const HalfReport& r) {
 
 }  // namespace
 
-int half_report(const HalfReportArgs& args) {
-  const auto model = read_coreml(args.input, {.map = !args.no_mmap});
-  const HalfReport report = sardonyx::half_report(*model, args.runs, args.random_runs, args.seed);
-  if (args.json) {
-    print_one(json_of(args.input, report));
+int half_report(const Given& given) {
+  const std::string input = given.text("before");
+  given.require_fit(Kind::kHalf, input);
+  if (given.has("after") || given.text("precision") != "f16")
+    throw Error(ErrorCode::kInvalidArgument, "--precision says what half precision would break in one Core ML program",
+                {fmt::format("help: sardonyx compare {} --precision f16", input)});
+  const auto model = read_coreml(input, read_options(given));
+  const HalfReport report =
+      sardonyx::half_report(*model, given.list("calibrate"), given.count("runs", 2), given.count("seed", 0));
+  if (given.has("json")) {
+    print_one(json_of(input, report));
   } else {
     print_report(report);
   }

@@ -5,8 +5,10 @@
 #include <filesystem>
 
 #include "commands.h"
+#include "driver/file_names.h"
 #include "driver/input_shapes.h"
 #include "driver/model_summary.h"
+#include "habits.h"
 #include "output.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
@@ -35,9 +37,9 @@ ordered_json json_of(const ModelSummary::Work& w) {
           {"bytes_at", number_or_null(w.at_bytes)}};
 }
 
-void print_json(const Model& m, const FileArgs& files, const ModelSummary& s, uint64_t file_bytes) {
+void print_json(const Model& m, const std::string& input, const ModelSummary& s, uint64_t file_bytes) {
   const ModelCounts& c = s.counts;
-  ordered_json j = json_head("info", files.input, true);
+  ordered_json j = json_head("info", input, true);
   j["file_bytes"] = file_bytes;
   if (m.specification_version) {
     j["specification_version"] = *m.specification_version;
@@ -57,9 +59,9 @@ void print_json(const Model& m, const FileArgs& files, const ModelSummary& s, ui
     return out;
   };
   j["inputs"] = ports(m.graph().inputs());
-  for (ordered_json& input : j["inputs"]) {
-    const auto image = s.images.find(input["name"].get<std::string>());
-    if (image != s.images.end()) input["image"] = image->second;
+  for (ordered_json& port : j["inputs"]) {
+    const auto image = s.images.find(port["name"].get<std::string>());
+    if (image != s.images.end()) port["image"] = image->second;
   }
   j["outputs"] = ports(m.graph().outputs());
   j["nodes"] = c.nodes;
@@ -161,32 +163,31 @@ void say_lists(const ModelSummary& s) {
 
 }  // namespace
 
-int info(const FileArgs& files, const InfoArgs& args) {
-  const auto model = read_model(opened(files.input), {.map = !files.no_mmap});
+int info(const Given& given) {
+  const std::string input = given.text("model");
+  if (is_function(input)) {
+    given.require_fit(Kind::kFunction, input);
+    run_python(given);
+  }
+  given.require_fit(is_coreml_name(input) ? Kind::kCoreml : Kind::kOnnx, input);
+  if (given.has("node") || given.has("line")) return where(given);
+  const auto model = read_model(opened(input), read_options(given));
   const Model& m = *model;
-  if (args.infer) {
-    ValueFacts facts;
-    for (const std::string& message : infer_model(*model, facts, /*tolerant=*/true)) warn("warning: {}\n", message);
-  }
-  if (args.text) {
-    fmt::print("{}", print(m));
-    return 0;
-  }
-  fix_input_shapes(*model, args.input_shapes);
-  const ModelSummary summary = summarize(*model, {.most_listed = args.most});
+  fix_input_shapes(*model, given.list("input-shape"));
+  const ModelSummary summary = summarize(*model, {.most_listed = given.count("most", 5)});
   const ModelCounts& c = summary.counts;
   uint64_t file_bytes = 0;
   for (const auto& f : source_files(m)) file_bytes += f->size();
-  if (source_files(m).empty()) file_bytes = std::filesystem::file_size(files.input);  // a text file
-  if (args.json) {
-    print_json(m, files, summary, file_bytes);
+  if (source_files(m).empty()) file_bytes = std::filesystem::file_size(input);  // a text file
+  if (given.has("json")) {
+    print_json(m, input, summary, file_bytes);
     return 0;
   }
   std::string opsets;
   for (const OpsetImport& i : m.opset_imports) {
     opsets += fmt::format("{}{} {}", opsets.empty() ? "" : ", ", i.domain.empty() ? "ai.onnx" : i.domain, i.version);
   }
-  say("{}  {}\n", files.input, human_bytes(file_bytes));
+  say("{}  {}\n", input, human_bytes(file_bytes));
   if (source_files(m).size() > 1)
     say("  data      {} file{} beside it\n", source_files(m).size() - 1, source_files(m).size() > 2 ? "s" : "");
   if (!m.producer_name.empty()) say("  made by   {} {}\n", m.producer_name, m.producer_version);

@@ -47,7 +47,7 @@ class Walk {
         const fs::path real = fs::canonical(at);
         if (real != real_output_ && std::ranges::find(around_, real) == around_.end()) visit(at, name / e);
       } else if (std::ranges::find(extensions_, e.extension().string()) != extensions_.end()) {
-        jobs_.push_back({at, output_ / name / e, output_});
+        jobs_.push_back({.in = at, .out = output_ / name / e, .below = output_});
       }
     }
     around_.pop_back();
@@ -65,7 +65,7 @@ class Walk {
 std::vector<Job> jobs_of(std::span<const std::string> inputs, const std::string& output,
                          std::span<const std::string_view> extensions) {
   const bool one_file = inputs.size() == 1 && !holds_models(inputs.front());
-  if (one_file && !is_folder(output)) return {{inputs.front(), output, {}}};
+  if (one_file && !is_folder(output)) return {{.in = inputs.front(), .out = output, .below = {}}};
   if (std::error_code none; fs::exists(output, none) && !fs::is_directory(output, none)) {
     throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is a file, and several models need a folder", output),
                 {"help: -o names the folder that they are written to, each under its own name"});
@@ -80,7 +80,8 @@ std::vector<Job> jobs_of(std::span<const std::string> inputs, const std::string&
       }
     } else {
       const fs::path model(input);
-      jobs.push_back({model, fs::path(output) / (model.has_filename() ? model : model.parent_path()).filename(), output});
+      const fs::path name = (model.has_filename() ? model : model.parent_path()).filename();
+      jobs.push_back({.in = model, .out = fs::path(output) / name, .below = output});
     }
   }
   std::ranges::sort(jobs, {}, &Job::in);

@@ -12,6 +12,7 @@ namespace sardonyx::tools {
 struct Job {
   std::filesystem::path in, out;
   std::filesystem::path below;  // the folder that `out` must stay inside; empty where the command line names `out` itself
+  bool is_coreml = false;       // set by the command
 };
 
 // `inputs` are models and folders. `output` is a file for one model or a folder for several. A model in a

@@ -1,4 +1,4 @@
-// sardonyx optimize, coreml optimize, convert-opset.
+// sardonyx optimize, and conversions that stay in one format.
 #include "driver/optimize.h"
 #include "driver/file_names.h"
 #include "driver/pipeline_text.h"
@@ -30,51 +30,24 @@ std::string_view trimmed(std::string_view s) {
   return s;
 }
 
-// Parses sizes such as "10M".
-int64_t bytes_of(const std::string& text) {
-  size_t used = 0;
-  double v = -1;
-  try {
-    v = std::stod(text, &used);
-  } catch (const std::exception&) {}
-  const std::string unit = text.substr(used);
-  const double factor = unit.empty()                  ? 1
-                        : unit == "k" || unit == "kB" ? 1e3
-                        : unit == "M" || unit == "MB" ? 1e6
-                        : unit == "G" || unit == "GB" ? 1e9
-                                                      : -1;
-  if (!(v >= 0) || factor < 0 || v * factor > 9e15)
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a number of bytes", text),
-                {"expected 65536, 64k, 10M or 2G"});
-  return static_cast<int64_t>(v * factor);
-}
-
-PassRequest request_of(const OptimizeArgs& args, DialectId dialect) {
-  PassRequest request{.passes = {}, .skip = args.skip};
-  add_pipeline(args.passes, request);
-  for (const std::string& o : args.options) {
-    const size_t equals = o.find('=');
-    if (equals == std::string::npos)
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("expected an option as pass.option=value, found '{}'", o));
-    request.options.emplace_back(o.substr(0, equals), o.substr(equals + 1));
-  }
-  if (!args.compute_precision.empty()) request.options.emplace_back("compute_precision", args.compute_precision);
-  // One per line: names may contain commas.
-  const auto list = [&](std::string_view option, const std::vector<std::string>& entries) {
-    std::string lines;
-    for (const std::string& e : entries) lines += e + '\n';
-    if (!lines.empty()) request.options.emplace_back(std::string(option), lines);
-  };
-  list("image_input_preprocess.inputs", args.image_inputs);
-  list("update_output_dtypes.types", args.output_dtypes);
-  request.strict = args.strict;
-  request.verify = args.verify == "model" ? Verify::kModel : args.verify == "pass" ? Verify::kPass : Verify::kOff;
-  request.prune_inputs = args.prune_inputs;
-  request.allow_empty = args.allow_empty;
-  request.inline_functions = args.inline_functions;
-  request.fold_budget = bytes_of(args.fold_budget);
-  request.explain = args.explain;
-  if (!args.explain.empty()) {
+PassRequest request_of(const Given& given, const std::string& passes, DialectId dialect) {
+  PassRequest request{.passes = {}, .skip = given.list("skip"), .options = pass_options(given)};
+  add_pipeline(passes, request);
+  if (given.has("precision"))
+    request.options.emplace_back("compute_precision", given.text("precision") == "f16" ? "fp16" : "fp32");
+  if (given.has("keep-f32")) request.options.emplace_back("add_fp16_cast.skip_ops", given.text("keep-f32"));
+  std::string types;  // one per line: names may contain commas
+  for (const std::string& type : given.list("output-type")) types += long_type(type) + '\n';
+  if (!types.empty()) request.options.emplace_back("update_output_dtypes.types", types);
+  request.strict = given.has("strict");
+  const std::string verify = given.text("verify");
+  request.verify = verify == "model" ? Verify::kModel : verify == "pass" ? Verify::kPass : Verify::kOff;
+  request.prune_inputs = given.has("prune-inputs");
+  request.allow_empty = given.has("allow-empty");
+  request.inline_functions = given.text("functions") == "inline";
+  request.fold_budget = bytes_of(given.text("fold-budget", "0"));
+  request.explain = given.list("explain");
+  if (!request.explain.empty()) {
     request.on_near_miss = [](std::string_view pass, std::string_view node, std::string_view why) {
       warn("{}: skipped a near match: {}\n", pass, why);
       if (!node.empty()) warn("  at {}\n", trimmed(node));
@@ -258,16 +231,16 @@ ordered_json json_of(std::string_view command, const Job& job, const std::string
 }
 
 // Shows progress on a terminal, unless other output would break the line.
-void watch(PassRequest& request, const OptimizeArgs& args, Progress& progress) {
-  if (args.quiet || args.json || !args.explain.empty()) return;
+void watch(PassRequest& request, const Given& given, Progress& progress) {
+  if (given.has("quiet") || given.has("json") || given.has("explain")) return;
   request.progress = [&](std::string_view pass, size_t done, size_t total) { progress.show(pass, done, total); };
 }
 
 std::string shown(const std::filesystem::path& in) { return in == "/dev/stdin" ? "-" : in.string(); }
 
 // The steps of the optimization, which runs on a model of its own: the result is the same with and without them.
-std::string steps_of(const Job& job, const OptimizeArgs& args, const OptimizeOptions& options) {
-  const auto model = read_model(job.in.string(), {.map = !args.no_mmap});
+std::string steps_of(const Job& job, const Given& given, const OptimizeOptions& options) {
+  const auto model = read_model(job.in.string(), read_options(given));
   ValueFacts facts;
   infer_model(*model, facts, /*tolerant=*/true);
   OptimizeOptions how = options;
@@ -278,41 +251,42 @@ std::string steps_of(const Job& job, const OptimizeArgs& args, const OptimizeOpt
   return view::steps_scene(*model, job.in, how);
 }
 
-void require_trace_name(const std::vector<Job>& jobs, const OptimizeArgs& args) {
-  if (args.trace.empty()) return;
-  view::check_steps_name(args.trace);
+void require_trace_name(const std::vector<Job>& jobs, const Given& given) {
+  if (!given.has("trace")) return;
+  view::check_steps_name(given.text("trace"));
   if (jobs.size() != 1)
     throw Error(ErrorCode::kInvalidArgument, fmt::format("--trace takes one model, and there are {}", jobs.size()));
   if (shown(jobs.front().in) == "-")
     throw Error(ErrorCode::kInvalidArgument, "--trace reads the model twice, and standard input can be read once");
 }
 
-using Optimize =
-    std::function<OptimizeReport(const std::filesystem::path& in, const std::filesystem::path& out, bool is_coreml)>;
+using Optimize = std::function<OptimizeReport(const Job& job, const std::filesystem::path& out)>;
 
 // Optimizes one model. The result of a dry run goes to a folder that is removed, and that of `-o -` through one.
-OptimizeReport run_one(const Job& job, const OptimizeArgs& args, const Optimize& one) {
-  const bool is_coreml = is_coreml_name(job.in);
+OptimizeReport run_one(const Job& job, bool dry_run, const Optimize& one) {
   const bool to_stdout = is_standard_output(job.out.string());
-  if (!args.dry_run && !to_stdout) {
+  if (!dry_run && !to_stdout) {
     prepare(job);
-    return one(job.in, job.out, is_coreml);
+    return one(job, job.out);
   }
-  if (to_stdout && is_coreml && !args.dry_run)
+  if (to_stdout && job.is_coreml && !dry_run)
     throw Error(ErrorCode::kInvalidArgument, "a Core ML package is a folder, and cannot go to standard output");
-  if (!to_stdout) require_output_name(job.out, is_coreml ? DialectId::kMil : DialectId::kOnnx);
-  const std::string suffix = to_stdout ? std::string(is_coreml ? ".mlpackage" : ".onnx") : job.out.extension().string();
+  if (!to_stdout) require_output_name(job.out, job.is_coreml ? DialectId::kMil : DialectId::kOnnx);
+  const std::string suffix = to_stdout ? std::string(job.is_coreml ? ".mlpackage" : ".onnx") : job.out.extension().string();
   const StandardOutput place(suffix);
-  OptimizeReport r = one(job.in, place.path(), is_coreml);
-  if (!args.dry_run) place.send();
+  OptimizeReport r = one(job, place.path());
+  if (!dry_run) place.send();
   return r;
 }
 
 // Runs the jobs and prints the results. Continues after a model that is refused.
 // `options`: for a job.
-int run(const std::vector<Job>& jobs, const OptimizeArgs& args, Progress& progress,
+int run(const std::vector<Job>& jobs, const Given& given, Progress& progress,
         const std::function<const OptimizeOptions&(const Job&)>& options, const Optimize& one) {
-  require_trace_name(jobs, args);
+  require_trace_name(jobs, given);
+  const std::string trace = given.text("trace");
+  const bool json = given.has("json"), verbose = given.has("verbose"), dry_run = given.has("dry-run");
+  const bool tells = !json && !given.has("quiet");
   ordered_json all = ordered_json::array();
   bool failed = false;
   int code = 0;
@@ -321,30 +295,30 @@ int run(const std::vector<Job>& jobs, const OptimizeArgs& args, Progress& progre
     const std::string in = shown(job.in);
     try {
       // Before the result may replace the model.
-      const std::string steps = args.trace.empty() ? std::string() : steps_of(job, args, options(job));
-      const OptimizeReport r = run_one(job, args, one);
-      if (!args.trace.empty()) view::write_steps(args.trace, steps);
+      const std::string steps = trace.empty() ? std::string() : steps_of(job, given, options(job));
+      const OptimizeReport r = run_one(job, dry_run, one);
+      if (!trace.empty()) view::write_steps(trace, steps);
       for (const std::string& w : r.warnings) warn("warning: {}\n", w);
       for (const PassReport& p : r.passes.passes) {
         if (!p.error.empty()) warn("warning: {} was skipped: {}\n", p.name, p.error);
       }
       for (const std::string& f : r.passes.faults) warn("fault: {}\n", f);
       failed |= r.passes.failed();
-      const std::string out = args.dry_run ? std::string() : is_standard_output(job.out.string()) ? "-" : job.out.string();
-      if (args.json) all.push_back(json_of(args.command, {in, job.out, {}}, out, args.trace, r));
-      if (!args.json && !args.quiet && jobs.size() > 1 && !args.verbose) {
+      const std::string out = dry_run ? std::string() : is_standard_output(job.out.string()) ? "-" : job.out.string();
+      if (json) all.push_back(json_of(given.command(), {.in = in, .out = job.out, .below = {}}, out, trace, r));
+      if (tells && jobs.size() > 1 && !verbose) {
         print_line(in, r, total);
-      } else if (!args.json && !args.quiet) {
-        print_report(in, out.empty() ? "(dry run: nothing is written)" : out, r, args.verbose);
+      } else if (tells) {
+        print_report(in, out.empty() ? "(dry run: nothing is written)" : out, r, verbose);
       }
-      if (!args.json && args.verbose) print_passes(r);
-      if (!args.json && args.changes) print_changes(r);
+      if (!json && verbose) print_passes(r);
+      if (!json && verbose) print_changes(r);
     } catch (const Error& e) {
       progress.clear();
-      if (jobs.size() == 1 && !args.json) throw;
+      if (jobs.size() == 1 && !json) throw;
       const bool told = std::string_view(e.what()).find(in) != std::string_view::npos;
       show_error(told ? e : e.with_note(fmt::format("in {}", in)));
-      ordered_json object = json_head(args.command, in, false);
+      ordered_json object = json_head(given.command(), in, false);
       object["error"] = tools::json_of(e);
       all.push_back(std::move(object));
       if (jobs.size() == 1) code = exit_code_of(e);
@@ -352,54 +326,27 @@ int run(const std::vector<Job>& jobs, const OptimizeArgs& args, Progress& progre
       ++total.failed;
     }
   }
-  if (total.models > 0) print_total(total, args.dry_run ? "(dry run: nothing is written)" : jobs.front().below.string());
-  if (args.json) print_json(all);
+  if (total.models > 0) print_total(total, dry_run ? "(dry run: nothing is written)" : jobs.front().below.string());
+  if (json) print_json(all);
   return code != 0 ? code : failed ? 1 : 0;
 }
 
-OptimizeOptions options_of(const OptimizeArgs& args, DialectId dialect) {
+OptimizeOptions options_of(const Given& given, DialectId dialect) {
   const bool mil = dialect == DialectId::kMil;
-  OptimizeArgs own = args;
-  if (own.passes.empty()) own.passes = mil ? "default" : "onnx";
-  std::optional<Tolerance> tolerance;
-  if (args.rtol || args.atol) tolerance = Tolerance{args.rtol.value_or(0), args.atol.value_or(0)};
-  return {.request = request_of(own, dialect),
-          .inputs = args.cut_inputs,
-          .outputs = args.cut_outputs,
-          .input_shapes = args.input_shapes,
-          .opset = args.opset,
-          .calibrate = args.calibrate,
-          .tolerance = tolerance,
-          .declare_types = args.declare_types,
-          .keep_names = args.keep_names,
-          .hint = !mil && own.passes == "onnx" && !args.quiet && args.verify == "off",
-          .count_savings = args.json || !args.quiet,
-          .log_changes = mil && (args.changes || args.json),
-          .link_weights = args.link_weights};
-}
-
-// What `optimize` takes for ONNX models alone.
-void require_fit_for_coreml(const OutputArgs& out, const OptimizeArgs& args, const std::string& input) {
-  const std::pair<std::string_view, bool> given[] = {
-      {"--opset", args.opset != 0},
-      {"--input-shape", !args.input_shapes.empty()},
-      {"--inputs", !args.cut_inputs.empty()},
-      {"--outputs", !args.cut_outputs.empty()},
-      {"--prune-inputs", args.prune_inputs},
-      {"--keep-names", args.keep_names},
-      {"--inline", args.inline_functions},
-      {"--allow-empty", args.allow_empty},
-      {"--declare-types", args.declare_types},
-      {"--fold-budget", args.fold_budget != "0"},
-      {"--external-data", out.external},
-      {"--data-file", !out.data_file.empty()},
-      {"--max-data-file", out.max_data_file != 0},
-  };
-  for (const auto& [name, is_given] : given) {
-    if (is_given)
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is for ONNX models, and {} is a Core ML program", name, input),
-                  {"help: `sardonyx coreml optimize --help` lists the options for Core ML"});
-  }
+  const std::string passes = given.text("passes", given.command() == "convert" ? "none" : mil ? "default" : "onnx");
+  return {.request = request_of(given, passes, dialect),
+          .inputs = given.list("inputs"),
+          .outputs = given.list("outputs"),
+          .input_shapes = given.list("input-shape"),
+          .opset = static_cast<int>(given.count("opset", 0)),
+          .calibrate = given.list("calibrate"),
+          .tolerance = tolerance_of(given),
+          .declare_types = given.has("declare-types"),
+          .keep_names = given.has("keep-names"),
+          .hint = !mil && passes == "onnx" && !given.has("quiet") && given.text("verify", "off") == "off",
+          .count_savings = given.has("json") || !given.has("quiet"),
+          .log_changes = mil && (given.has("verbose") || given.has("json")),
+          .link_weights = given.has("link-weights")};
 }
 
 std::vector<std::string> all_opened(const std::vector<std::string>& inputs) {
@@ -411,55 +358,34 @@ std::vector<std::string> all_opened(const std::vector<std::string>& inputs) {
 }  // namespace
 
 OptimizeOptions optimize_options(const std::string& passes, DialectId dialect) {
-  OptimizeOptions options = options_of({.passes = passes}, dialect);
+  OptimizeOptions options = options_of(Given("optimize", {"", "-o", "", "--passes", passes}), dialect);
   options.hint = options.count_savings = false;
   return options;
 }
 
-int optimize(const OutputArgs& out, const OptimizeArgs& args) {
+int optimize(const Given& given) {
   constexpr std::string_view kExtensions[] = {".onnx", ".mlpackage", ".mlmodel"};
-  const bool only_onnx = args.command == "convert-opset";
-  const std::vector<Job> jobs = jobs_of(all_opened(args.inputs), out.output, std::span(kExtensions).first(only_onnx ? 1 : 3));
-  if (!out.data_file.empty()) require_folders_of_their_own(jobs, out.data_file);
-  if (is_standard_output(out.output)) told() = stderr;
+  const std::string output = given.text("output");
+  std::vector<Job> jobs = jobs_of(all_opened(given.list("models")), output, kExtensions);
+  WriteOptions write = write_options(given);
+  if (!write.data_file.empty()) require_folders_of_their_own(jobs, write.data_file);
+  if (is_standard_output(output)) told() = stderr;
   Progress progress;
   std::optional<OptimizeOptions> onnx, coreml;  // made where a model needs them: names of passes differ
-  for (const Job& job : jobs) {
-    const bool is_coreml = is_coreml_name(job.in);
-    if (is_coreml && only_onnx)
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is a Core ML program, and opsets are ONNX's", job.in.string()));
-    if (is_coreml) require_fit_for_coreml(out, args, job.in.string());
-    auto& options = is_coreml ? coreml : onnx;
+  for (Job& job : jobs) {
+    job.is_coreml = dialect_of(job.in) == DialectId::kMil;
+    given.require_fit(job.is_coreml ? Kind::kCoreml : Kind::kOnnx, job.in.string());
+    auto& options = job.is_coreml ? coreml : onnx;
     if (options) continue;
-    options = options_of(args, is_coreml ? DialectId::kMil : DialectId::kOnnx);
-    watch(options->request, args, progress);
+    options = options_of(given, job.is_coreml ? DialectId::kMil : DialectId::kOnnx);
+    watch(options->request, given, progress);
   }
-  WriteOptions write = write_options(out);
-  if (is_standard_output(out.output)) write.external = WriteOptions::External::kNever;
-  const ReadOptions read{.map = !args.no_mmap};
-  const auto options_for = [&](const Job& job) -> const OptimizeOptions& { return is_coreml_name(job.in) ? *coreml : *onnx; };
-  return run(jobs, args, progress, options_for,
-             [&](const std::filesystem::path& in, const std::filesystem::path& to, bool is_coreml) {
-               return is_coreml ? optimize_coreml_file(in, to, *coreml, read) : optimize_file(in, to, *onnx, read, write);
-             });
-}
-
-int optimize_coreml(const std::string& output, const OptimizeArgs& args) {
-  for (const std::string& input : args.inputs) {
-    if (input.ends_with(".onnx"))
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is an ONNX model", input),
-                  {fmt::format("help: sardonyx optimize {} -o {}", input, output)});
-  }
-  OptimizeOptions options = options_of(args, DialectId::kMil);
-  Progress progress;
-  watch(options.request, args, progress);
-  constexpr std::string_view kExtensions[] = {".mlpackage", ".mlmodel"};
-  const ReadOptions read{.map = !args.no_mmap};
-  return run(
-      jobs_of(args.inputs, output, kExtensions), args, progress, [&](const Job&) -> const OptimizeOptions& { return options; },
-      [&](const std::filesystem::path& in, const std::filesystem::path& to, bool) {
-        return optimize_coreml_file(in, to, options, read);
-      });
+  if (is_standard_output(output)) write.external = WriteOptions::External::kNever;
+  const ReadOptions read = read_options(given);
+  const auto options_for = [&](const Job& job) -> const OptimizeOptions& { return job.is_coreml ? *coreml : *onnx; };
+  return run(jobs, given, progress, options_for, [&](const Job& job, const std::filesystem::path& to) {
+    return job.is_coreml ? optimize_coreml_file(job.in, to, *coreml, read) : optimize_file(job.in, to, *onnx, read, write);
+  });
 }
 
 }  // namespace sardonyx::tools

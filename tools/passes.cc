@@ -54,10 +54,10 @@ void show(const PassInfo& p) {
 
 }  // namespace
 
-int passes(const std::string& name, std::string_view dialect, bool json) {
+int passes(const Given& given) {
+  const std::string name = given.text("name");
   std::vector<PassInfo> all = list_passes();
   std::vector<PresetInfo> presets = list_presets();
-  if (!dialect.empty()) std::erase_if(all, [&](const PassInfo& p) { return p.dialect != dialect; });
   const size_t prefix = name.rfind("::");
   const std::string bare = prefix == std::string::npos ? name : name.substr(prefix + 2);
   const bool is_pass = std::ranges::any_of(all, [&](const PassInfo& p) { return p.name == bare; });
@@ -70,7 +70,7 @@ int passes(const std::string& name, std::string_view dialect, bool json) {
     std::erase_if(presets, [&](const PresetInfo& p) { return p.name.find(bare) == std::string_view::npos; });
     if (all.empty() && presets.empty()) check_request({.passes = {name}}, DialectId::kOnnx);  // says what is near
   }
-  if (json) {
+  if (given.has("json")) {
     print_one(json_of(all, presets));
   } else if (is_preset) {
     say("{}: {}\n", presets[0].name, wrapped(presets[0].about, presets[0].name.size() + 2));

@@ -1,6 +1,8 @@
-// Runs commands that trace or read Python in Python: the process becomes `python -c ... ARGUMENTS`.
+// Runs commands that trace functions, and profile, in Python: the process becomes `python -c ... COMMAND
+// OPTIONS`, with the options as JSON.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "commands.h"
+#include "output.h"
 #include "sardonyx/error.h"
 #include "support/system.h"
 
@@ -30,11 +33,12 @@ std::string interpreter() {
   return "python3";
 }
 
-// `python -m sardonyx`, with a message in place of a traceback where that cannot be imported. Runs under any Python 3.
+// `python -m sardonyx`, with a message in place of a traceback where that cannot be imported. Runs under any
+// Python 3.
 constexpr const char* kStart = R"(
 import sys
 try:
-    from sardonyx.__main__ import main
+    from sardonyx.__main__ import run_command
 except Exception as e:
     version = ".".join(map(str, sys.version_info[:3]))
     is_missing = isinstance(e, ImportError) and getattr(e, "name", None) == "sardonyx"
@@ -46,15 +50,42 @@ except Exception as e:
         sys.stderr.write("  help: %s -m pip install 'sardonyx[jax]'\n" % sys.executable)
     sys.stderr.write("  help: or name another interpreter: SARDONYX_PYTHON=/path/to/python sardonyx %s ...\n" % sys.argv[1])
     sys.exit(1)
-sys.exit(main(sys.argv[1:]))
+sys.exit(run_command(sys.argv[1], sys.argv[2]))
 )";
+
+// All options of the command: false, null or an empty list for those that are not given.
+ordered_json json_of(const Given& given) {
+  ordered_json all = ordered_json::object();
+  for (const Option* o : options_of(given.command())) {
+    std::string key(o->name());
+    const std::vector<std::string>& values = given.list(key);
+    std::ranges::replace(key, '-', '_');
+    if (o->repeats()) {
+      all[key] = values;
+    } else if (!o->takes_value() && !o->is_positional()) {
+      all[key] = !values.empty();
+    } else if (values.empty()) {
+      all[key] = nullptr;
+    } else if (o->value == "N" || o->value == "OPSET") {
+      all[key] = given.count(o->name(), 0);
+    } else if (o->value == "TOLERANCE") {
+      all[key] = *given.number(o->name());
+    } else {
+      all[key] = values.back();
+    }
+  }
+  return all;
+}
 
 }  // namespace
 
-void run_python(const std::vector<std::string>& given) {
+int run_python(const Given& given) { run_python(given, nullptr); }
+
+void run_python(const Given& given, const ordered_json& keywords) {
   const std::string python = interpreter();
-  std::vector<std::string> arguments{python, "-c", kStart};
-  arguments.insert(arguments.end(), given.begin(), given.end());
+  ordered_json options = json_of(given);
+  options["keywords"] = keywords;
+  const std::vector<std::string> arguments{python, "-c", kStart, given.command(), options.dump()};
   sys::become(python, arguments);
   throw Error(ErrorCode::kIo, fmt::format("cannot start {}: {}", python, std::strerror(errno)),
               {"help: this command needs Python with sardonyx[jax] installed; SARDONYX_PYTHON says where it is"});

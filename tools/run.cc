@@ -68,38 +68,39 @@ ordered_json json_of(const std::string& input, const std::string& output, const 
 
 }  // namespace
 
-int run(const FileArgs& files, const RunArgs& args) {
-  if (!args.output.empty() && !args.output.ends_with(".npy") && !args.output.ends_with(".npz")) {
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("'{}' ends in neither .npz nor .npy, and results are arrays", args.output),
-                {fmt::format("help: name the output '{}.npz'", args.output)});
+int run(const Given& given) {
+  const std::string input = given.text("model"), output = given.text("output");
+  const bool json = given.has("json");
+  if (!output.empty() && !output.ends_with(".npy") && !output.ends_with(".npz")) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' ends in neither .npz nor .npy, and results are arrays", output),
+                {fmt::format("help: name the output '{}.npz'", output)});
   }
-  const auto model = read_model(opened(files.input), {.map = !files.no_mmap});
+  const auto model = read_model(opened(input), read_options(given));
   RunRequest request;
-  request.inputs = args.inputs;
-  request.input_shapes = args.input_shapes;
-  request.random = args.random;
-  request.memory_cap = args.memory;
-  request.eval.seed = args.seed;
-  request.eval.fast_products = args.fast;
+  request.inputs = given.list("input");
+  request.input_shapes = given.list("input-shape");
+  request.random = given.has("seed");
+  if (given.has("memory")) request.memory_cap = static_cast<uint64_t>(bytes_of(given.text("memory")));
+  request.eval.seed = given.count("seed", 0);
+  request.eval.fast_products = given.text("numerics") == "relaxed";
   const auto results = run_model(*model, request);
   const NamedTensors tensors = tensors_in(results);
-  if (args.json) print_one(json_of(files.input, args.output, tensors));
-  if (args.output.empty()) {
-    if (args.json) return 0;
+  if (json) print_one(json_of(input, output, tensors));
+  if (output.empty()) {
+    if (json) return 0;
     for (const auto& [name, t] : tensors) {
       say("{}: {}[{}] = {}\n", name, to_string(t->dtype()), fmt::join(t->shape(), ","), preview(*t));
     }
     return 0;
   }
-  if (args.output.ends_with(".npy")) {
+  if (output.ends_with(".npy")) {
     if (tensors.size() != 1) {
       throw Error(ErrorCode::kInvalidArgument, fmt::format("there are {} results, and one .npy file", tensors.size()),
                   {"help: write an .npz file"});
     }
-    write_npy(args.output, *tensors[0].second);
+    write_npy(output, *tensors[0].second);
   } else {
-    write_npz(args.output, tensors);
+    write_npz(output, tensors);
   }
   return 0;
 }

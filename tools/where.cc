@@ -1,4 +1,4 @@
-// sardonyx where: the source line of a node, and the nodes of a source line.
+// sardonyx info --node and --line: the source line of a node, and the nodes of a source line.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -65,44 +65,24 @@ void say_list(const std::vector<const Node*>& nodes) {
   }
 }
 
-// "model.py:41" or "model.py"
-bool looks_like_line(std::string_view text) {
-  const size_t colon = text.rfind(':');
-  const bool has_number = colon != std::string_view::npos && colon + 1 < text.size() &&
-                          text.find_first_not_of("0123456789", colon + 1) == std::string_view::npos;
-  return has_number || text.ends_with(".py") || text.ends_with(".ipynb");
-}
-
-bool has_name(const Model& m, std::string_view name) {
-  return std::ranges::any_of(all_nodes(m), [&](const Node* n) {
-    return n->name().view() == name ||
-           std::ranges::any_of(n->results(), [&](const Value& v) { return v.name().view() == name; });
-  });
-}
-
 }  // namespace
 
-int where(const FileArgs& files, const WhereArgs& args) {
-  if (args.node.empty() == args.line.empty()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                args.node.empty() ? "neither a node nor --line is given" : "a node and --line are given",
-                {"help: sardonyx where MODEL NODE", "help: sardonyx where MODEL model.py:41"});
-  }
-  const auto model = read_model(opened(files.input), {.map = !files.no_mmap});
-  const bool is_line = args.line.empty() && looks_like_line(args.node) && !has_name(*model, args.node);
-  const std::string line = is_line ? args.node : args.line;
-  const LineQuery query = line.empty() ? LineQuery() : parse_line_query(line);
+int where(const Given& given) {
+  const std::string input = given.text("model"), line = given.text("line"), node = given.text("node");
+  if (given.has("node") && given.has("line")) throw Error(ErrorCode::kInvalidArgument, "both --node and --line are given");
+  const LineQuery query = given.has("line") ? parse_line_query(line) : LineQuery();
+  const auto model = read_model(opened(input), read_options(given));
   ValueFacts facts;
   infer_model(*model, facts, /*tolerant=*/true);
-  const std::vector<const Node*> found = line.empty() ? nodes_named(*model, args.node) : nodes_at(*model, query);
-  if (args.json) {
-    ordered_json j = json_head("where", files.input, !found.empty());
+  const std::vector<const Node*> found = !given.has("line") ? nodes_named(*model, node) : nodes_at(*model, query);
+  if (given.has("json")) {
+    ordered_json j = json_head("info", input, !found.empty());
     j["nodes"] = ordered_json::array();
     for (const Node* n : found) j["nodes"].push_back(json_of(*n));
     print_one(std::move(j));
     return found.empty() ? 1 : 0;
   }
-  if (line.empty()) {
+  if (!given.has("line")) {
     for (const Node* n : found) say_node(*n);
     return 0;
   }

@@ -7,7 +7,6 @@ class Sardonyx < Formula
   version "0.1.0"
   license "Apache-2.0"
 
-  depends_on "cli11" => :build
   depends_on "cmake" => :build
   depends_on "eigen" => :build
   depends_on "ninja" => :build

@@ -70,7 +70,7 @@ const given = (model, data) => ({ ...data, "model.onnx": model });
 
 export async function optimize(model, { data = {}, args = [], ...options } = {}) {
   const flags = [];
-  if (options.preset) flags.push("--preset", options.preset);
+  if (options.preset) flags.push("--passes", options.preset);
   if (options.opset) flags.push("--opset", String(options.opset));
   for (const [name, shape] of Object.entries(options.inputShapes ?? {})) flags.push("--input-shape", `${name}:${shape.join(",")}`);
   const result = await command(["optimize", "model.onnx", "-o", "optimized.onnx", "--json", ...flags, ...args], given(model, data));

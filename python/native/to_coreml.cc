@@ -4,9 +4,12 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <span>
+#include <tuple>
 
 #include "lower/onnx_to_mil/lower_to_mil.h"
 #include "native/ir/edit.h"
@@ -18,41 +21,52 @@ namespace sardonyx::python {
 
 namespace nb = nanobind;
 
+namespace {
+
+template <class Value>
+void decode(nb::handle given, Value& to) {
+  to = nb::cast<Value>(given);
+}
+
+void decode(nb::handle given, std::filesystem::path& to) { to = nb::cast<std::string>(given); }
+
+void decode(nb::handle given, CoremlPrecision& to) {
+  to = nb::cast<std::string>(given) == "f16" ? CoremlPrecision::kF16 : CoremlPrecision::kF32;
+}
+
+void decode(nb::handle given, std::vector<CoremlImage>& to) {
+  for (auto& [port, color, scale, bias] :
+       nb::cast<std::vector<std::tuple<std::string, std::string, double, std::vector<double>>>>(given))
+    to.push_back({port, color, scale, bias});
+}
+
+void decode(nb::handle given, std::vector<CoremlFloat>& to) {
+  for (auto& [port, is_half] : nb::cast<std::vector<std::pair<std::string, bool>>>(given))
+    to.push_back({port, is_half ? DType::kF16 : DType::kF32});
+}
+
+// A file, or texts and numbers; the names of the label and of the probabilities.
+void decode(nb::handle given, std::optional<CoremlClassifier>& to) {
+  if (given.is_none()) return;
+  const auto [file, texts, numbers, label, probabilities] =
+      nb::cast<std::tuple<std::string, std::vector<std::string>, std::vector<int64_t>, std::string, std::string>>(given);
+  to = CoremlClassifier{file.empty() ? texts : read_class_labels(file), numbers, label, probabilities};
+}
+
+void decode(nb::handle given, CoremlMetadata& to) {
+  std::tie(to.author, to.license, to.version, to.description, to.user_defined) = nb::cast<
+      std::tuple<std::string, std::string, std::string, std::string, std::vector<std::pair<std::string, std::string>>>>(given);
+}
+
+}  // namespace
+
 ToCoremlOptions to_coreml_options(const nb::dict& d) {
   ToCoremlOptions o;
-  const auto text = [&](const char* key) { return nb::cast<std::string>(d[key]); };
-  o.target = text("target");
-  o.half = nb::cast<bool>(d["half"]);
-  o.input_shapes = nb::cast<std::vector<std::string>>(d["input_shapes"]);
-  o.sizes = nb::cast<std::vector<std::string>>(d["sizes"]);
-  o.passes = nb::cast<std::vector<std::string>>(d["passes"]);
-  o.skip = nb::cast<std::vector<std::string>>(d["skip"]);
-  o.pass_options = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["options"]);
-  o.default_sizes = nb::cast<std::vector<std::pair<std::string, int64_t>>>(d["default_sizes"]);
-  o.image_inputs = nb::cast<std::vector<std::string>>(d["image_inputs"]);
-  o.image_outputs = nb::cast<std::vector<std::string>>(d["image_outputs"]);
-  o.input_types = nb::cast<std::vector<std::string>>(d["input_types"]);
-  o.output_types = nb::cast<std::vector<std::string>>(d["output_types"]);
-  o.states = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["states"]);
-  o.enumerated_shapes = nb::cast<EnumeratedShapes>(d["enumerated_shapes"]);
-  if (!d["classifier"].is_none()) {
-    const auto given = nb::cast<nb::dict>(d["classifier"]);
-    CoremlClassifier& c = o.classifier.emplace();
-    if (!given["file"].is_none()) {
-      c.texts = read_class_labels(nb::cast<std::string>(given["file"]));
-    } else {
-      c.texts = nb::cast<std::vector<std::string>>(given["texts"]);
-      c.numbers = nb::cast<std::vector<int64_t>>(given["numbers"]);
-    }
-    c.label = nb::cast<std::string>(given["label"]);
-    c.probabilities = nb::cast<std::string>(given["probabilities"]);
-  }
-  o.dump = text("dump");
-  o.metadata.author = text("author");
-  o.metadata.license = text("license");
-  o.metadata.version = text("version");
-  o.metadata.description = text("description");
-  o.metadata.user_defined = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["user_defined"]);
+#define SX_OPTION(field, ...) decode(d[#field], o.field);
+#define SX_KEYWORD(...)
+#include "driver/coreml_options.def"
+#undef SX_KEYWORD
+#undef SX_OPTION
   return o;
 }
 

@@ -23,10 +23,14 @@ if TYPE_CHECKING:  # what _LAZY imports when it is first used
     from sardonyx._models.optimize import optimize
     from sardonyx._models.profile import profile
     from sardonyx._trace.functions import onnx_function
+    from sardonyx._values import Classifier, Image, Metadata
     from sardonyx.plugins import lowering
 
 __all__ = [
+    "Classifier",
     "Error",
+    "Image",
+    "Metadata",
     "check",
     "compare",
     "compat",
@@ -52,6 +56,9 @@ __all__ = [
 __version__ = _version()
 
 _LAZY = {
+    "Classifier": ("sardonyx._values", "Classifier"),
+    "Image": ("sardonyx._values", "Image"),
+    "Metadata": ("sardonyx._values", "Metadata"),
     "to_onnx": ("sardonyx._convert", "to_onnx"),
     "to_coreml": ("sardonyx._coreml.convert", "to_coreml"),
     "save_program": ("sardonyx._convert", "save_program"),

@@ -1,7 +1,6 @@
-"""`python -m sardonyx export module:function --input f32[B,224,224,3] -o model.onnx`, and the other
-commands."""
+"""`python -m sardonyx`, which runs the native command, and the parts of commands that the native command runs in Python: it parses
+their options, and hands them over as JSON."""
 
-import argparse
 import ast
 import difflib
 import importlib
@@ -15,146 +14,13 @@ import sys
 import traceback
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from sardonyx import _sardonyx, _source
 from sardonyx._error import Error
 
 SCHEMA = 1  # of --json: docs/command_line.md
-
-
-def _add_traced(commands, name: str, what: str) -> argparse.ArgumentParser:
-    """A command that traces a function."""
-    command = commands.add_parser(name, help=what)
-    command.add_argument(
-        "function", help="module:function, module:object.method, or module:make() to call a factory first"
-    )
-    command.add_argument(
-        "-i",
-        "--input",
-        action="append",
-        default=[],
-        metavar="SPEC",
-        help='one per argument, in order: "f32[B,224,224,3]", "x=i32[B,T]", "x:B,3", "key[]"; a pytree as JSON: \'{"k": ["B", 16], "i": "i32[B]"}\'',
-    )
-    command.add_argument(
-        "--plugin",
-        action="append",
-        default=[],
-        dest="more_plugins",
-        metavar="LIB.so",
-        help="shared object with lowerings (sardonyx/plugin.h); repeatable",
-    )
-    command.add_argument("--double", action="store_true", help="64-bit types")
-    command.add_argument(
-        "-v", "--verbose", action="store_true", help="also print Python's traceback where the function fails"
-    )
-    command.add_argument("--json", action="store_true", help="machine-readable output: an array of objects")
-    return command
-
-
-class _Parser(argparse.ArgumentParser):
-    """Refuses a wrong command line as the native command does, which checks it before Python starts."""
-
-    def error(self, message):
-        print(f"error: {message}\n  help: `{self.prog} --help`", file=sys.stderr)
-        sys.exit(2)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="sardonyx", description="Export JAX functions as ONNX.")
-    parser.add_argument("--plugin", action="append", default=[], metavar="LIB.so", help="as in the commands")
-    commands = parser.add_subparsers(dest="command", required=True)
-    export = _add_traced(commands, "export", "export a function, given as module:function")
-    explain = _add_traced(commands, "explain", "list the primitives of a function, and whether it can be exported")
-    explain.add_argument("--opset", type=int, default=None, help="as of export")
-    explain.add_argument("--target", default=None, help="as of export")
-    export.add_argument(
-        "--trace", default=None, metavar="FILE.sxt", help="the steps, for `sardonyx view FILE.sxt -o page.html`"
-    )
-    export.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        metavar="FILE",
-        help="the .onnx file to write, or a Core ML package (.mlpackage)",
-    )
-    export.add_argument("-q", "--quiet", action="store_true", help="print errors and warnings only")
-    export.add_argument(
-        "--opset", type=int, default=None, help="opset of the model (default: 23, or the newest that the target loads)"
-    )
-    export.add_argument(
-        "--target",
-        default=None,
-        help="runtime that must run the model, such as ort-1.17; of packages: iOS15 to iOS18, iOS26",
-    )
-    export.add_argument(
-        "--compute-precision", choices=("fp16", "fp32"), default=None, help="of packages (default: fp16)"
-    )
-    export.add_argument(
-        "--state",
-        action="append",
-        default=[],
-        metavar="INPUT=RESULT",
-        help="of packages: an input that becomes a state",
-    )
-    export.add_argument(
-        "--functions",
-        choices=("decorated", "auto"),
-        default="decorated",
-        help="auto: repeated parts become functions, too",
-    )
-    export.add_argument(
-        "--image-input",
-        action="append",
-        default=[],
-        metavar="NAME:COLORS",
-        help="of packages: an input that takes images",
-    )
-    for option, metavar, about in (
-        ("--image-output", "NAME:COLORS", "a result that is an image"),
-        ("--input-type", "NAME=fp16", "the element type of an input of floats, or of all"),
-        ("--output-type", "NAME=fp16", "the element type of a result of floats, or of all"),
-        ("--default-size", "T=128", "what a named size is by default, within its range"),
-    ):
-        export.add_argument(option, action="append", default=[], metavar=metavar, help=f"of packages: {about}")
-    export.add_argument(
-        "--enumerated-shape",
-        action="append",
-        default=[],
-        metavar="NAME:1,3,224,224",
-        help="of packages: one of the shapes that an input takes",
-    )
-    export.add_argument(
-        "--class-labels", default=None, metavar="FILE", help="of packages: a file with the label of one class a line"
-    )
-    export.add_argument("--name", default=None, help="name of the graph (default: the function's)")
-    export.add_argument("--passes", default="onnx", help='"onnx", "none", or names separated by commas')
-    export.add_argument(
-        "--check", action="store_true", help="compare with JAX: in onnxruntime; of packages, on the evaluator"
-    )
-    export.add_argument("--strict", action="store_true", help="stop when a pass fails")
-    export.add_argument("--provenance", choices=("off", "line", "full"), default="line")
-    export.add_argument("--input-names", default=None, metavar="A,B", help='names, or "positional"')
-    export.add_argument("--output-names", default=None, metavar="A,B", help='names, or "positional"')
-    export.add_argument("--inputs-as-nchw", default="", metavar="0,1")
-    export.add_argument("--outputs-as-nchw", default="", metavar="0,1")
-    export.add_argument("--web", action="store_true", help="write a single file, for the browser")
-    profile = commands.add_parser("profile", help="show where an ONNX model spends its time in onnxruntime")
-    profile.add_argument("function", metavar="model", help="an ONNX file")
-    profile.add_argument("--against", default=None, metavar="MODEL", help="another model, whose times stand beside")
-    profile.add_argument("--by", choices=("node", "operator", "module", "line"), default="node", help="what a row is")
-    profile.add_argument("--most", type=int, default=20, metavar="N", help="how many rows")
-    profile.add_argument("--input-shape", action="append", default=[], metavar="SHAPE", help="as x:1,3,224,224")
-    profile.add_argument("--inputs", default=None, metavar="FILE", help="an .npz file with arrays by name")
-    profile.add_argument("--runs", type=int, default=None, metavar="N", help="how many runs are counted")
-    profile.add_argument("--threads", type=int, default=0, metavar="N", help="threads of one operator")
-    profile.add_argument("--provider", action="append", default=[], metavar="NAME", help="execution provider")
-    profile.add_argument("-o", "--output", default=None, metavar="FILE", help="a page of the model, colored by time")
-    profile.add_argument("--json", action="store_true", help="machine-readable output: an array of objects")
-    profile.set_defaults(verbose=False)
-    commands.add_parser("lint-plugin", help="check the source of converter plugins", add_help=False)
-    return parser
 
 
 def find_function(text: str, takes_inputs: bool = False):
@@ -282,7 +148,7 @@ def _names(text):
 
 
 def _positions(text):
-    return [int(p) for p in text.split(",") if p]
+    return [int(p) for p in (text or "").split(",") if p]
 
 
 def _head(command: str, name: str, ok: bool) -> dict[str, Any]:
@@ -293,212 +159,183 @@ def _print_json(*objects) -> None:
     print(json.dumps(list(objects), indent=2))
 
 
-# Options of export.
-_OF_PACKAGES = (
-    "compute_precision",
-    "state",
-    "image_input",
-    "image_output",
-    "input_type",
-    "output_type",
-    "default_size",
-    "enumerated_shape",
-    "class_labels",
-)
-
-
-def _export_package(options, fn, name: str) -> int:
-    """Writes a Core ML package."""
+def _convert_to_coreml(options, fn, name: str) -> dict[str, Any]:
+    """Writes a Core ML package. Returns what --json says of it."""
     import sardonyx
 
-    for given, option in (
-        (options.opset, "--opset"),
-        (options.functions != "decorated", "--functions"),
-        (options.web, "--web"),
-        (options.double, "--double"),
-    ):
-        if given:
-            raise Error(f"{option} is for ONNX models, and '{options.output}' is a Core ML package")
-    inputs = _inputs_of(options.input)
     program = sardonyx.to_coreml(
         fn,
-        inputs,
+        _inputs_of(options.input),
         model_name=name,
         output_path=options.output,
-        minimum_deployment_target=options.target or "iOS17",
-        compute_precision=options.compute_precision or "fp16",
-        states=dict(_pair(s) for s in options.state),
-        image_inputs=dict(text.partition(":")[::2] for text in options.image_input),
-        image_outputs=dict(text.partition(":")[::2] for text in options.image_output),
-        input_types=_types(options.input_type),
-        output_types=_types(options.output_type),
-        default_sizes=_sizes(options.default_size),
-        enumerated_shapes=_shapes(options.enumerated_shape),
-        class_labels=options.class_labels,
         inputs_as_nchw=_positions(options.inputs_as_nchw),
         outputs_as_nchw=_positions(options.outputs_as_nchw),
-        input_names=_names(options.input_names),
-        output_names=_names(options.output_names),
-        passes="default" if options.passes == "onnx" else options.passes.split(","),
+        input_names=_names(options.inputs),
+        output_names=_names(options.outputs),
         trace=options.trace,
+        **options.keywords,
     )
     ops = program.op_counts()
-    agreement = _agreement(options, fn) if options.check else None
-    if options.json:
-        _print_json(
-            _head("export", options.function, True)
-            | {"output": options.output, "model": name, "ops": ops}
-            | ({"check": agreement} if agreement else {})
-        )
-    elif not options.quiet:
-        print(f"{options.function} -> {options.output}: {sum(n for op, n in ops.items() if op != 'const')} ops")
-        if agreement:
-            print(f"  compared with JAX: {agreement}")
-    return 0
+    if not (options.json or options.quiet):
+        count = sum(n for op, n in ops.items() if op != "const")
+        print(f"{options.models[0]} -> {options.output}: {count} ops")
+    return {"output": options.output, "model": name, "ops": ops}
 
 
-def _shapes(texts: list[str]) -> dict[str, list[list[int]]]:
-    found: dict[str, list[list[int]]] = {}
-    for text in texts:
-        name, colon, sizes = text.rpartition(":")
-        try:
-            shape = [int(size) for size in sizes.split(",")]
-        except ValueError:
-            colon = ""
-        if not colon:
-            raise Error(f"expected a shape as x:1,3,224,224, found '{text}'")
-        found.setdefault(name, []).append(shape)
-    return found
-
-
-def _types(texts: list[str]) -> dict[str, str]:
-    """Element types by name; those of all have none."""
-    parts = [text.rpartition("=") for text in texts]
-    return {name: kind for name, _, kind in parts}
-
-
-def _sizes(texts: list[str]) -> dict[str, int]:
-    found = {}
-    for text in texts:
-        name, _, size = text.partition("=")
-        if not size.isdecimal():
-            raise Error(f"expected a size as T=128, found '{text}'")
-        found[name] = int(size)
-    return found
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, result = text.partition("=")
-    if not equals:
-        raise Error(f"expected a state as input=result, found '{text}'")
-    return name, result
-
-
-def _export(options) -> int:
+def _convert(options) -> int:
     import sardonyx
 
     _require_jax()
-    from sardonyx.compat.jax2onnx import to_onnx  # it has export_mode
-
+    if len(options.models) > 1:
+        raise Error("functions are converted one by one, and several are given")
+    (function,) = options.models
     is_package = options.output.endswith((".mlpackage", ".mlmodel"))
     if not is_package:
         _sardonyx.require_output_name(options.output)  # before the work
-        if any(getattr(options, name) for name in _OF_PACKAGES):
-            names = [f"--{name.replace('_', '-')}" for name in _OF_PACKAGES]
-            raise Error(
-                f"{', '.join(names[:-1])} and {names[-1]} are for Core ML packages",
-                notes=["help: -o NAME.mlpackage writes one"],
-            )
-
-    for library in options.plugin + options.more_plugins:
+    for library in options.plugin:
         sardonyx.plugins.load(library)
-    fn = find_function(options.function, bool(options.input))
-    name = options.name or options.function.partition(":")[2].removesuffix("()").split(".")[-1]
+    fn = find_function(function, bool(options.input))
+    name = options.name or function.partition(":")[2].removesuffix("()").split(".")[-1]
     try:
         if is_package:
-            return _export_package(options, fn, name)
-        _, report = to_onnx(
-            fn,
-            _inputs_of(options.input),
-            model_name=name,
-            opset=options.opset,
-            functions=options.functions,
-            target=options.target,
-            enable_double_precision=options.double,
-            return_mode="file",
-            output_path=options.output,
-            inputs_as_nchw=_positions(options.inputs_as_nchw),
-            outputs_as_nchw=_positions(options.outputs_as_nchw),
-            input_names=_names(options.input_names),
-            output_names=_names(options.output_names),
-            export_mode="web" if options.web else "standard",
-            passes=options.passes.split(",") if "," in options.passes else options.passes,
-            check=options.check,
-            strict=options.strict,
-            provenance=options.provenance,
-            trace=options.trace,
-            return_report=True,
-        )
+            told = _convert_to_coreml(options, fn, name)
+        elif options.output.endswith(".sx"):
+            told = _save_program(options, fn, name)
+        else:
+            told = _convert_to_onnx(options, fn, name)
     except Error as e:
-        raise _with_advice(e, options.function, fn) from e.__cause__
-    agreement = _agreement(options, fn) if options.check else None
+        raise _with_advice(e, function, fn) from e.__cause__
+    if options.verify not in (None, "off"):
+        told["check"] = _compared(options, fn, options.output)
     if options.json:
-        _print_json(
-            _head("export", options.function, True)
-            | {
-                "output": report.path,
-                "model": report.model_name,
-                "nodes": report.nodes,
-                "bytes": report.bytes,
-                "ops": report.ops,
-                "seconds": report.stages,
-            }
-            | ({"check": agreement} if agreement else {})
-        )
-    elif not options.quiet:
-        print(report.table)
-        if agreement:
-            print(f"  compared with JAX: {agreement}")
+        _print_json(_head("convert", function, True) | told)
+    elif "check" in told and not options.quiet:
+        print(f"  compared with JAX: {told['check']}")
     return 0
 
 
-def _agreement(options, fn) -> str:
-    """By how much the model that was written agrees with JAX. An Error where it does not, which for ONNX `check=` raises."""
+def _traced_as(options) -> dict[str, Any]:
+    """The keywords that say how a function is traced."""
+    if options.precision not in (None, "f32", "f64"):
+        raise Error(f"--precision {options.precision} is for Core ML packages", "invalid_argument")
+    return {
+        "enable_double_precision": options.precision == "f64",
+        "inputs_as_nchw": _positions(options.inputs_as_nchw),
+        "outputs_as_nchw": _positions(options.outputs_as_nchw),
+        "input_names": _names(options.inputs),
+        "output_names": _names(options.outputs),
+        "provenance": options.provenance or "line",
+    }
+
+
+def _save_program(options, fn, name: str) -> dict[str, Any]:
+    import sardonyx
+
+    sardonyx.save_program(fn, _inputs_of(options.input), options.output, model_name=name, **_traced_as(options))
+    if not (options.json or options.quiet):
+        print(f"{options.models[0]} -> {options.output}")
+    return {"output": options.output, "model": name}
+
+
+def _convert_to_onnx(options, fn, name: str) -> dict[str, Any]:
+    from sardonyx.compat.jax2onnx import to_onnx  # it has export_mode
+
+    passes = options.passes or "onnx"
+    _, report = to_onnx(
+        fn,
+        _inputs_of(options.input),
+        model_name=name,
+        opset=options.opset,
+        functions="auto" if options.functions == "outline" else "decorated",
+        target=None if options.target == "web" else options.target,
+        return_mode="file",
+        output_path=options.output,
+        export_mode="web" if options.target == "web" else "standard",
+        passes=passes.split(",") if "," in passes else passes,
+        check=options.verify not in (None, "off"),
+        strict=options.strict,
+        trace=options.trace,
+        return_report=True,
+        **_traced_as(options),
+    )
+    if not (options.json or options.quiet):
+        print(report.table)
+    return {
+        "output": report.path,
+        "model": report.model_name,
+        "nodes": report.nodes,
+        "bytes": report.bytes,
+        "ops": report.ops,
+        "seconds": report.stages,
+    }
+
+
+def _compared(options, fn, model: str) -> str:
+    """By how much the model agrees with JAX. An Error where it does not."""
+    same, text = _agreement(options, fn, model)
+    if not same:
+        raise Error(f"the model in '{model}' differs from JAX: {text}", "internal")
+    return text
+
+
+def _agreement(options, fn, model: str) -> tuple[bool, str]:
     import sardonyx
 
     same, text = sardonyx.compare(
         fn,
-        options.output,
+        model,
         _inputs_of(options.input),
-        enable_double_precision=options.double,
+        rtol=getattr(options, "rtol", None),
+        atol=getattr(options, "atol", None),
+        enable_double_precision=options.precision == "f64",
         inputs_as_nchw=_positions(options.inputs_as_nchw),
         outputs_as_nchw=_positions(options.outputs_as_nchw),
     )
-    if not same:
-        raise Error(f"the model in '{options.output}' differs from JAX: {text}", "internal")
-    return text
+    return same, text
 
 
-def _explain(options) -> int:
+def _compare(options) -> int:
+    """A function, before or after the model that it is compared with."""
     import sardonyx
 
     _require_jax()
-    for library in options.plugin + options.more_plugins:
+    function, model = options.before, options.after
+    if model.endswith(".py") or ":" in model:
+        function, model = model, function
+    for library in options.plugin:
         sardonyx.plugins.load(library)
-    fn = find_function(options.function, bool(options.input))
+    fn = find_function(function, bool(options.input))
+    same, text = _agreement(options, fn, model)
+    if options.json:
+        _print_json(
+            _head("compare", options.before, same)
+            | {"after": options.after, "difference": None if same else text, "check": text if same else None}
+        )
+    else:
+        print(text if same else f"the model differs from JAX: {text}")
+    return 0 if same else 1
+
+
+def _info(options) -> int:
+    import sardonyx
+
+    _require_jax()
+    for library in options.plugin:
+        sardonyx.plugins.load(library)
+    fn = find_function(options.model, bool(options.input))
     try:
         found = sardonyx.explain(
             fn,
             _inputs_of(options.input),
-            enable_double_precision=options.double,
+            enable_double_precision=options.precision == "f64",
             opset=options.opset,
             target=options.target,
         )
     except Error as e:
-        raise _with_advice(e, options.function, fn) from e.__cause__
+        raise _with_advice(e, options.model, fn) from e.__cause__
     if options.json:
         _print_json(
-            _head("explain", options.function, not found.refused)
+            _head("info", options.model, not found.refused)
             | {
                 "name": found.name,
                 "primitives": {k: vars(v) for k, v in found.primitives.items()},
@@ -516,10 +353,10 @@ def _profile(options) -> int:
     def one(model: str) -> Profile:
         return profile(
             model,
-            _arrays(options.inputs),
+            _arrays(options.input),
             input_shapes=options.input_shape,
             runs=options.runs,
-            threads=options.threads,
+            threads=options.threads or 0,
             providers=options.provider or ["CPUExecutionProvider"],
         )
 
@@ -529,13 +366,13 @@ def _profile(options) -> int:
             "invalid_argument",
             notes=[f"help: name the output '{options.output}.html'"],
         )
-    found = one(options.function)
+    found = one(options.model)
     against = one(options.against) if options.against else None
     if options.output:
         Path(options.output).parent.mkdir(parents=True, exist_ok=True)
         found.page(against).save(options.output)
     if options.json:
-        both = [(options.function, found)] + ([(options.against, against)] if against else [])
+        both = [(options.model, found)] + ([(options.against, against)] if against else [])
         _print_json(
             *(
                 _head("profile", name, True)
@@ -551,7 +388,7 @@ def _profile(options) -> int:
             )
         )
     else:
-        print(found.table(options.by, options.most, against))
+        print(found.table(options.by or "node", 20 if options.most is None else options.most, against))
     return 0
 
 
@@ -572,25 +409,37 @@ def _show_warning(message, category, filename, lineno, file=None, line=None) -> 
     print(f"warning: {message}", file=sys.stderr)
 
 
-def _native(arguments) -> int:
-    """Replaces this process by the native command: the one beside the interpreter, else the first on PATH."""
-    beside = Path(sys.executable).with_name("sardonyx.exe" if os.name == "nt" else "sardonyx")
-    command = str(beside) if os.access(beside, os.X_OK) else shutil.which("sardonyx")
+def _command() -> str | None:
+    """The native command: the one beside the interpreter, else of this build or beside the package, else the first on PATH."""
+    name = "sardonyx.exe" if os.name == "nt" else "sardonyx"
+    package = Path(_sardonyx.__file__).parent
+    for path in (Path(sys.executable).with_name(name), package.parents[1] / name, package.parent / "bin" / name):
+        if path.is_file() and os.access(path, os.X_OK):
+            return str(path)
+    return shutil.which("sardonyx")
+
+
+def main(arguments=None) -> int:
+    """Replaces this process by the native command, which runs this interpreter where it needs Python."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    command = _command()
     if command is None:
-        help = (
-            "help: `pip install` puts it beside the interpreter; "
-            "`export`, `explain`, `profile` and `lint-plugin` work without it"
+        print(
+            f"error: there is no command 'sardonyx' beside {sys.executable} or on PATH\n"
+            "  help: `pip install` puts it beside the interpreter",
+            file=sys.stderr,
         )
-        print(f"error: there is no command 'sardonyx' beside {sys.executable} or on PATH\n{help}", file=sys.stderr)
         return 1
+    os.environ["SARDONYX_PYTHON"] = sys.executable
     if os.name == "nt":  # execv there returns to the shell before the command has run
         return subprocess.run([command, *arguments], check=False).returncode
     os.execv(command, [command, *arguments])
 
 
-def main(arguments=None) -> int:
+def run_command(command: str, options_json: str) -> int:
+    """Runs a command whose options the native command has parsed."""
     try:
-        status = _main(arguments)
+        status = _run_command(command, SimpleNamespace(**json.loads(options_json)))
         sys.stdout.flush()
     except OSError as e:
         if e.filename is not None:
@@ -601,25 +450,24 @@ def main(arguments=None) -> int:
     return status
 
 
-def _main(arguments) -> int:
-    arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments[:1] == ["lint-plugin"]:  # parses its own options
-        from sardonyx.plugins import lint
-
-        return lint.main(arguments[1:])
-    if not {"export", "explain", "profile", "--plugin"} & set(arguments[:1]):
-        return _native(arguments)
-    options = _parser().parse_args(arguments)
+def _run_command(command: str, options) -> int:
+    run, about = {
+        "convert": (_convert, "models"),
+        "compare": (_compare, "before"),
+        "info": (_info, "model"),
+        "profile": (_profile, "model"),
+    }[command]
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            return {"explain": _explain, "export": _export, "profile": _profile}[options.command](options)
+            return run(options)
     except Error as e:
-        if options.verbose:
+        if getattr(options, "verbose", False):
             traceback.print_exc()
         if options.json:
+            name = getattr(options, about)
             error = {"code": e.code, "message": e.message, "notes": list(e.notes)}
-            _print_json(_head(options.command, options.function, False) | {"error": error})
+            _print_json(_head(command, name[0] if isinstance(name, list) else name, False) | {"error": error})
         print(f"error: {e}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -256,7 +256,7 @@ def save_program(
 ) -> str:
     """Trace `fn` and save the program: text (`path`, usually x.sx) with its weights beside it (x.sxw).
 
-    `sardonyx lower x.sx -o x.onnx` converts it later, without Python. Options are those of `to_onnx` that
+    `sardonyx convert x.sx -o x.onnx` converts it later, without Python. Options are those of `to_onnx` that
     concern tracing: enable_double_precision, inputs_as_nchw, outputs_as_nchw, input_names, output_names,
     provenance.
     """

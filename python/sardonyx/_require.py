@@ -7,7 +7,7 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from sardonyx._error import Error, WrongType
@@ -37,14 +37,14 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
         raise Error(f"{name}={value!r} is not known", notes=["expected " + ", ".join(f'"{a}"' for a in allowed)])
 
 
-def known_keywords(fn: F) -> F:
-    """`fn`, which answers a keyword that it does not have with the one that was likely meant."""
-    known = inspect.signature(fn).parameters
+def known_keywords(fn: F, more: Iterable[str] = ()) -> F:
+    """`fn`, which answers a keyword that it does not have with the one that was likely meant. `more`: those of its **options."""
+    known = [*inspect.signature(fn).parameters, *more]
 
     @functools.wraps(fn)
     def checked(*args: Any, **keywords: Any) -> Any:
-        for name in keywords.keys() - known.keys():
-            raise unknown_keyword(fn.__name__, name, list(known))
+        for name in keywords.keys() - set(known):
+            raise unknown_keyword(fn.__name__, name, known)
         return fn(*args, **keywords)
 
     return checked  # type: ignore[return-value]
@@ -61,12 +61,24 @@ _ELSEWHERE = {
         "sardonyx.compat.coremltools.convert",
     ),
 }
+# Keywords of coremltools' converters, and what says the same of a conversion to Core ML.
+_OTHER = {
+    "author": 'metadata={"author": ...}',
+    "license": 'metadata={"license": ...}',
+    "version": 'metadata={"version": ...}',
+    "short_description": 'metadata={"description": ...}',
+    "user_defined_metadata": "metadata={...}",
+    "predicted_feature_name": "class_labels=sardonyx.Classifier(labels, name=...)",
+    "predicted_probabilities_output": "class_labels=sardonyx.Classifier(labels, probabilities=...)",
+}
 
 
-def unknown_keyword(function: str, name: str, known: Sequence[str]) -> WrongType:
+def unknown_keyword(function: str, name: str, known: Iterable[str]) -> WrongType:
+    known = list(known)
     meant = difflib.get_close_matches(name, known, n=1)
     note = f"did you mean '{meant[0]}'?" if meant else f"help: help(sardonyx.{function}) lists them"
-    short = function.rpartition(".")[2]
     if where := _ELSEWHERE.get(function, {}).get(name):
         note = f"help: {where} takes it"
-    return WrongType(f"{short} has no keyword '{name}'", notes=[note])
+    elif name in _OTHER and "class_labels" in known:
+        note = f"help: {_OTHER[name]}"
+    return WrongType(f"{function.rpartition('.')[2]} has no keyword '{name}'", notes=[note])

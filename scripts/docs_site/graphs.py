@@ -72,13 +72,13 @@ class Printer:
         return answer.read_text()
 
     def lowered(self, program: str) -> str:
-        """What `sardonyx lower` makes of a program; "" where it refuses."""
+        """What `sardonyx convert` makes of a program; "" where it refuses."""
         name = self.kept / (hashlib.sha256((self.version + "lower" + program).encode()).hexdigest()[:24] + ".sx")
         answer = name.with_suffix(".txt")
         if not answer.exists():
             name.write_text(program)
             model = name.with_suffix(".onnx")
-            done = subprocess.run([self.sardonyx, "lower", name, "-o", model], capture_output=True, check=False)
+            done = subprocess.run([self.sardonyx, "convert", name, "-o", model], capture_output=True, check=False)
             view = [self.sardonyx, "view", model]
             answer.write_text(
                 "" if done.returncode else subprocess.run(view, capture_output=True, text=True, check=True).stdout

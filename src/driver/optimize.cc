@@ -168,7 +168,7 @@ OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesys
   if (model->dialect() != DialectId::kOnnx) {
     const bool mil = model->dialect() == DialectId::kMil;
     throw Error(ErrorCode::kUnsupported, fmt::format("{} is a program of the {} dialect", in.string(), mil ? "mil" : "jax"),
-                {mil ? "help: `sardonyx coreml optimize` optimizes it" : "help: `sardonyx lower` converts it to ONNX"});
+                {mil ? "help: `sardonyx optimize` optimizes it" : "help: `sardonyx convert` converts it to ONNX"});
   }
   require_output_name(out, DialectId::kOnnx);
   verify(*model);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ranges>
 #include <set>
 
@@ -257,8 +258,7 @@ std::vector<std::string> unknown_skipped(const Model& mil, const ToCoremlOptions
   std::vector<std::string> notes;
   if (const std::string_view meant = nearest(name, known); !meant.empty())
     notes.push_back(fmt::format("did you mean '{}'?", meant));
-  notes.emplace_back(
-      "help: `sardonyx view` shows the names in a package of --compute-precision fp32; auto finds ops that overflow");
+  notes.emplace_back("help: `sardonyx view` shows the names in a package of --precision f32; auto finds ops that overflow");
   throw Error(ErrorCode::kInvalidArgument, fmt::format("skip_ops has '{}', and no op of the program is called so", name),
               std::move(notes));
 }
@@ -298,6 +298,18 @@ void check_ranks(Model& mil) {
               std::move(notes));
 }
 
+void check_image(const CoremlImage& image) {
+  const bool is_color = image.color == "rgb" || image.color == "bgr" || image.color == "gray" || image.color == "gray16";
+  const bool is_finite =
+      std::isfinite(image.scale) && std::ranges::all_of(image.bias, [](double b) { return std::isfinite(b); });
+  if (is_color && is_finite && !image.port.empty() && (image.bias.empty() || std::ssize(image.bias) == image.channels()))
+    return;
+  throw Error(
+      ErrorCode::kInvalidArgument, fmt::format("'{}:{}' describes no image", image.port, image.color),
+      {"expected a name and colors (rgb, bgr, gray, gray16), for an input also a scale and a number to add for each channel: "
+       "x:rgb, x:gray:0.0039 or x:bgr:0.0078125:-1,-1,-1"});
+}
+
 // As to_coreml(); names in skip_ops are not checked. `names` gets the names of ops after lowering.
 std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options, ToCoremlReport* report,
                                      std::vector<std::string>& names) {
@@ -310,18 +322,22 @@ std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options
         {"share_transposed_weights", "fuse_silu", "fuse_pixel_unshuffle", "merge_axes_beyond_five", "fuse_slices_into_gather",
          "fuse_slices_into_split", "fuse_product_scales", "fuse_masked_attention", "fuse_quotients"});
   }
-  if (options.half) request.options.emplace_back("compute_precision", "fp16");
+  const bool half = options.precision == CoremlPrecision::kF16;
+  if (half) request.options.emplace_back("compute_precision", "fp16");
   SingleReport single;
-  if (report != nullptr && options.half) {
+  if (report != nullptr && half) {
     request.explain = {"add_fp16_cast"};
     request.on_near_miss = [&](std::string_view, std::string_view node, std::string_view why) { single.add(node, why); };
   }
   check_request(request, DialectId::kMil);  // before the work, not after it
-  LowerToMilOptions lowering{.version = version, .provenance = options.provenance, .states = options.states};
-  for (const std::string& image : options.image_inputs) lowering.image_inputs.push_back(coreml_image_of(image));
-  for (const std::string& image : options.image_outputs) lowering.image_outputs.push_back(coreml_image_of(image));
-  for (const std::string& type : options.input_types) lowering.input_types.push_back(coreml_float_of(type));
-  for (const std::string& type : options.output_types) lowering.output_types.push_back(coreml_float_of(type));
+  for (const auto* images : {&options.image_inputs, &options.image_outputs}) std::ranges::for_each(*images, check_image);
+  const LowerToMilOptions lowering{.version = version,
+                                   .provenance = options.provenance,
+                                   .states = options.states,
+                                   .image_inputs = options.image_inputs,
+                                   .image_outputs = options.image_outputs,
+                                   .input_types = options.input_types,
+                                   .output_types = options.output_types};
   Stopwatch watch;
   const size_t nodes = onnx.num_nodes();
   const Metadata source = source_of(onnx);
@@ -466,8 +482,8 @@ std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& fu
     refuse(fmt::format("several functions need iOS18, and the target is {}", options.target));
   if (options.classifier) refuse("a package of several functions cannot have class labels");
   const auto first = [](const auto& pair) { return std::string_view(pair.first); };
-  const auto image_name = [](const std::string& text) { return coreml_image_of(text).port; };
-  const auto type_name = [](const std::string& text) { return coreml_float_of(text).port; };
+  const auto image_name = [](const CoremlImage& image) { return image.port; };
+  const auto type_name = [](const CoremlFloat& type) { return type.port; };
   std::vector<std::unique_ptr<Model>> parts;
   std::vector<std::string> op_names;
   std::vector<std::pair<std::string, const Model*>> named;
@@ -485,11 +501,10 @@ std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& fu
       return std::ranges::all_of(names_in(*f.onnx, text), [&](const std::string& name) { return names.contains(name); });
     });
     keep_for(own.default_sizes, defaults, [&](const auto& d) { return names.contains(d.first); });
-    keep_for(own.image_inputs, images, [&](const std::string& text) { return has_port(g.inputs(), image_name(text)); });
-    keep_for(own.image_outputs, image_results,
-             [&](const std::string& text) { return has_port(g.outputs(), image_name(text)); });
+    keep_for(own.image_inputs, images, [&](const CoremlImage& image) { return has_port(g.inputs(), image.port); });
+    keep_for(own.image_outputs, image_results, [&](const CoremlImage& image) { return has_port(g.outputs(), image.port); });
     const auto typed = [&](std::span<const Port> ports) {
-      return [&, ports](const std::string& text) { return type_name(text).empty() || has_port(ports, type_name(text)); };
+      return [ports](const CoremlFloat& type) { return type.port.empty() || has_port(ports, type.port); };
     };
     keep_for(own.input_types, input_types, typed(g.inputs()));
     keep_for(own.output_types, output_types, typed(g.outputs()));

@@ -14,23 +14,26 @@
 #include "driver/coreml_classifier.h"
 #include "driver/enumerated_shapes.h"
 #include "io/mil_new_description.h"
+#include "lower/mil/lower_to_mil.h"
 #include "sardonyx/io.h"
 #include "sardonyx/passes.h"
 
 namespace sardonyx {
 
+// That floats are computed in, where the op exists in it.
+enum class CoremlPrecision : uint8_t { kF32, kF16 };
+
+// coreml_options.def lists the fields that have a keyword or an option.
 struct ToCoremlOptions {
   std::string target = "iOS17";                                // minimum_deployment_target
-  bool half = false;                                           // compute_precision: fp16
+  CoremlPrecision precision = CoremlPrecision::kF32;           // compute_precision
   std::vector<std::string> input_shapes;                       // as of OptimizeOptions: sizes of inputs that the user fixes
   std::vector<std::string> sizes;                              // what holds for named sizes of inputs: "T <= 512"
   EnumeratedShapes enumerated_shapes;                          // inputs that take a few shapes
   std::vector<std::pair<std::string, int64_t>> default_sizes;  // of named sizes, within their ranges
-  // Inputs and results that are images: "x:rgb", "x:bgr:0.0078125:-1,-1,-1".
-  std::vector<std::string> image_inputs, image_outputs;
-  std::vector<std::string> input_types,
-      output_types;  // element types in place of the model's: "x=fp16", or "fp16" for all floats
-  std::vector<std::string> passes{"default"}, skip;  // what runs after lowering
+  std::vector<CoremlImage> image_inputs, image_outputs;        // of the ONNX model, by name
+  std::vector<CoremlFloat> input_types, output_types;          // element types in place of the model's
+  std::vector<std::string> passes{"default"}, skip;            // what runs after lowering
   std::vector<std::pair<std::string, std::string>> pass_options;
   bool provenance = true;
   std::vector<std::pair<std::string, std::string>> states;  // an input and the result that it holds afterwards, by name

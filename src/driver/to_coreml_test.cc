@@ -51,7 +51,7 @@ graph(x: f32[1,11,202], w: f32[202,606], b: f32[606]) {
   return y
 })",
                                  {"w", "b"});
-  const auto mil = to_coreml(*onnx, {.half = true});
+  const auto mil = to_coreml(*onnx, {.precision = CoremlPrecision::kF16});
   size_t large = 0;
   for (const Value* v : mil->graph().constants()) {
     if (v->constant()->byte_size() < (64U << 10)) continue;
@@ -88,7 +88,7 @@ graph(i: i64[7], e: f32[331,211], w: f32[211,331], b: f32[331]) {{
   }
   std::vector<int64_t> ids{0, 330, 5, 7, 11, 13, 17};
   const auto expected = evaluate(onnx->graph(), std::vector<EvalValue>{Tensor::vector(ids)});
-  const auto mil = to_coreml(*onnx, {.half = half});
+  const auto mil = to_coreml(*onnx, {.precision = half ? CoremlPrecision::kF16 : CoremlPrecision::kF32});
   const auto found =
       evaluate(mil->graph(),
                std::vector<EvalValue>{Tensor::of<int32_t>(DType::kI32, {7}, std::vector<int32_t>(ids.begin(), ids.end()))});

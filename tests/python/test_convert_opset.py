@@ -368,10 +368,9 @@ def test_what_older_operators_say_to_the_bit(name):
 def test_command(tmp_path):
     source, target = tmp_path / "old.onnx", tmp_path / "new.onnx"
     onnx.save(old_model(), source)
-    command("convert-opset", source, "-o", target, "--opset", 21, "--verify", "model")
+    command("convert", source, "-o", target, "--opset", 21, "--verify", "model")
     assert opset_of(onnx.load(target)) == 21
-    assert command("convert-opset", source, "-o", target, "--opset", 99, ok=False).returncode == 2
+    assert command("convert", source, "-o", target, "--opset", 99, ok=False).returncode == 2
     assert opset_of(onnx.load(target)) == 21  # untouched
-    assert command("convert-opset", source, "-o", target, ok=False).returncode == 2
     command("optimize", source, "-o", target, "--opset", 23)
     assert opset_of(onnx.load(target)) == 23

@@ -142,9 +142,9 @@ def test_interfaces_of_files(tmp_path):
 
     source, result = tmp_path / "in.mlpackage", tmp_path / "out.mlpackage"
     programs.save(build_program(program, [(1, 5, 7, 3)], ct.target.iOS17), source, ct.target.iOS17)
-    asked = ("--image-input", "x:nhwc", "--output-dtype", "y=fp16")
+    asked = ("--option", "image_input_preprocess.inputs=x:nhwc", "--output-type", "y=fp16")
     passes = "image_input_preprocess,update_output_dtypes"
-    command.sardonyx("coreml", "optimize", source, "-o", result, "--passes", passes, *asked, "--strict", "--quiet")
+    command.sardonyx("optimize", source, "-o", result, "--passes", passes, *asked, "--strict", "--quiet")
     description = spec_of(result).description
     assert list(description.input[0].type.multiArrayType.shape) == [1, 3, 5, 7]
     assert description.output[0].type.multiArrayType.dataType == ct.proto.FeatureTypes_pb2.ArrayFeatureType.FLOAT16
@@ -162,11 +162,9 @@ def test_interfaces_of_files(tmp_path):
     before, after = coreml.load(source).run({"x": x}), coreml.load(result).run({"x": x.transpose(0, 3, 1, 2)})
     assert after["y"].dtype == np.float16 and np.allclose(after["y"], before["y"], rtol=1e-3)
     assert np.array_equal(after["z"], before["z"])
-    command.sardonyx("coreml", "optimize", result, "-o", result, "--passes", passes, *asked, "--strict", "--quiet")
+    command.sardonyx("optimize", result, "-o", result, "--passes", passes, *asked, "--strict", "--quiet")
     assert [op for op, _ in canonical(load(result))].count("transpose") == 2
-    done = command.sardonyx(
-        "coreml", "optimize", source, "-o", result, "--output-dtype", "w=fp16", "--strict", ok=False
-    )
+    done = command.sardonyx("optimize", source, "-o", result, "--output-type", "w=f16", "--strict", ok=False)
     assert done.returncode != 0 and "there is no result 'w'" in done.stderr
 
 

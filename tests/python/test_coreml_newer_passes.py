@@ -217,7 +217,7 @@ def test_packages(pass_name, fn, inputs, target, options, tmp_path: Path):
     programs.save(build(fn, inputs, target), source, target)
     chosen = [f"--option=common::{pass_name}.{k}={v}" for k, v in options.items()]
     command.sardonyx(
-        "coreml", "optimize", source, "-o", result, "--passes", f"common::{pass_name}", *chosen, "--strict", "--quiet"
+        "optimize", source, "-o", result, "--passes", f"common::{pass_name}", *chosen, "--strict", "--quiet"
     )
     theirs = common.load(source)
     their_pass(theirs, pass_name, **options)

@@ -612,9 +612,7 @@ def check_on_files(pass_name, fn, inputs, target, tmp_path, options=None):
     programs.save(build(fn, inputs, target), source, target)
     unprotected = {"protect": "false"} if pass_name in ("add_fp16_cast", "add_int16_cast") else {}
     ours = [o for k, v in (unprotected | (options or {})).items() for o in ("--option", f"common::{pass_name}.{k}={v}")]
-    command.sardonyx(
-        "coreml", "optimize", source, "-o", result, "--passes", f"common::{pass_name}", *ours, "--strict", "--quiet"
-    )
+    command.sardonyx("optimize", source, "-o", result, "--passes", f"common::{pass_name}", *ours, "--strict", "--quiet")
     theirs = load(source)
     with programs.quiet():
         their_pass = PASS_REGISTRY[f"common::{pass_name}"]
@@ -645,6 +643,6 @@ def test_the_default_preset_leaves_what_coremltools_can_load(tmp_path):
 
     source, result = tmp_path / "in.mlpackage", tmp_path / "out.mlpackage"
     programs.save(build(network, [(1, 3, 7, 5)], ct.target.iOS17), source, ct.target.iOS17)
-    command.sardonyx("coreml", "optimize", source, "-o", result, "--strict", "--quiet")
+    command.sardonyx("optimize", source, "-o", result, "--strict", "--quiet")
     ops = [op for op, _ in canonical(load(result))]
     assert ops == ["conv", "relu", "mul", "return", "names"]

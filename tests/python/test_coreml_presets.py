@@ -183,12 +183,12 @@ def test_reports_say_what_each_pass_changed_and_where(tmp_path):
     assert (idle["ops"], idle["at"], idle["changed"]) == ({}, [], False)
 
     def asked(*how):
-        return command.sardonyx("coreml", "optimize", source, "-o", result, "--passes", ",".join(passes), *how).stdout
+        return command.sardonyx("optimize", source, "-o", result, "--passes", ",".join(passes), *how).stdout
 
     told = json.loads(asked("--json"))[0]["passes"][1]
     assert told["ops"] == {"const": [1, 0], "relu": [2, 1]}
     assert told["at"] == [{"rule": rule, "op": op, "name": name}]
-    assert f"at relu {name}" in asked("--changes") and "at relu" not in asked()
+    assert f"at relu {name}" in asked("--verbose") and "at relu" not in asked()
 
 
 def test_options_of_passes_that_do_not_run(tmp_path):

@@ -593,7 +593,7 @@ def test_fp16_report_on_several_functions(tmp_path):
     assert report["runs"] == 1
     bounds = coreml.fp16_report(path, runs=0)
     assert {op["function"] for op in bounds["ops"]} == {"main", *sizes}
-    told = command.sardonyx("coreml", "fp16-report", path, "--calibrate", write_inputs(tmp_path)).stdout
+    told = command.sardonyx("compare", path, "--precision", "f16", "--calibrate", write_inputs(tmp_path)).stdout
     assert "of_7: exp 'grown'" in told and "main: exp 'grown'" in told
 
 
@@ -635,13 +635,13 @@ def test_only_what_does_not_fit_stays(tmp_path):
 def test_fp16_report_on_the_command_line(tmp_path):
     path, x = steep(tmp_path), np.full((3, 5), 11.5, np.float32)
     np.savez(tmp_path / "x.npz", x=x)
-    told = command.sardonyx("coreml", "fp16-report", path, "--calibrate", tmp_path / "x.npz").stdout
+    told = command.sardonyx("compare", path, "--precision", "f16", "--calibrate", tmp_path / "x.npz").stdout
     assert "overflows     exp 'grown': 'grown' is from 98715.8 to 98715.8\n" in told and "(1 run)" in told
-    report = json.loads(command.sardonyx("coreml", "fp16-report", path, "--runs", 0, "--json").stdout)[0]
+    report = json.loads(command.sardonyx("compare", path, "--precision", "f16", "--runs", 0, "--json").stdout)[0]
     assert {o["name"] for o in report["ops"] if o["verdict"] == "vanishes"} == {"tiny", "risen"}
     out = tmp_path / "out.mlpackage"
-    how = ["--compute-precision", "fp16", "--calibrate", tmp_path / "x.npz", "--strict", "--quiet"]
-    command.sardonyx("coreml", "optimize", path, "-o", out, *how)
+    how = ["--precision", "f16", "--calibrate", tmp_path / "x.npz", "--strict", "--quiet"]
+    command.sardonyx("optimize", path, "-o", out, *how)
     text = coreml.load(out).text()
     assert "grown = exp(" in text and "bounded_cast_fp16 = sigmoid(" in text
 

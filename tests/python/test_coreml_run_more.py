@@ -87,11 +87,11 @@ def test_states_on_the_command_line(accumulator, tmp_path):
     _, path = accumulator
     given = [path, "--input", "x=[[1,2,3],[4,5,6]]", "--input", "kept=[[1,1,1],[1,1,1]]"]
     out = command("run", *given).stdout
-    assert command("coreml", "run", *given).stdout == out
+    assert command("run", *given).stdout == out
     assert "half: f16[2,3] = 1, 1.5, 2, 2.5, 3, 3.5" in out and "count: f16[1] = 1" in out
     assert "kept: f16[2,3] = 2, 3, 4, 5, 6, 7" in out and "runs: f16[1] = 1" in out  # the final states
-    command("coreml", "optimize", path, "-o", tmp_path / "y.mlpackage", "--preset", "default", "--verify", "pass")
-    assert "compute the same" in command("verify", path, tmp_path / "y.mlpackage").stdout
+    command("optimize", path, "-o", tmp_path / "y.mlpackage", "--preset", "default", "--verify", "pass")
+    assert "compute the same" in command("compare", path, tmp_path / "y.mlpackage").stdout
 
 
 def test_the_order_of_reads_and_writes(tmp_path):

@@ -405,7 +405,7 @@ def test_saved_programs_need_no_python(tmp_path):
     path = sardonyx.save_program(lambda x: jnp.unique(x[x > 0]).sum(), ["i32[B]"], tmp_path / "p.sx")
     text = open(path).read()
     assert "= compress<" in text and "= unique<" in text
-    command.sardonyx("lower", path, "-o", tmp_path / "p.onnx")
+    command.sardonyx("convert", path, "-o", tmp_path / "p.onnx")
     found = sardonyx.evaluate(str(tmp_path / "p.onnx"), [I11])
     assert found["output"] == np.unique(I11[I11 > 0]).sum()
 
@@ -415,7 +415,7 @@ def test_saved_programs_know_that_a_size_inside_may_be_zero(tmp_path):
         return x[m].reshape(-1, x.shape[1] // 2, 2).sum((0, 2))
 
     path = sardonyx.save_program(fn, ["bool[B]", ("B", "2*C")], tmp_path / "p.sx")
-    command.sardonyx("lower", path, "-o", tmp_path / "p.onnx")
+    command.sardonyx("convert", path, "-o", tmp_path / "p.onnx")
     x = RNG.random((7, 6), np.float32)
     for m in MASKS:
         found = outputs(onnx.load(tmp_path / "p.onnx"), [m, x])

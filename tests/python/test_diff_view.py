@@ -8,6 +8,7 @@ import command
 import numpy as np
 import onnx
 import pytest
+import sardonyx.ir
 from onnx import TensorProto, helper
 
 
@@ -52,7 +53,7 @@ def test_lines_lead_from_one_text_to_the_other(tmp_path, seed):
     a, b = (save(tmp_path / f"{n}.onnx", rng.choice(names, size=rng.integers(1, 30))) for n in "ab")
 
     def lines(path):
-        return run("info", "--text", path).stdout.splitlines()
+        return str(sardonyx.ir.load(path)).splitlines()
 
     done = json.loads(run("diff", "--json", a, b).stdout)[0]
     gone = [line[2:] for line in done["lines"] if line[0] == "-"]
@@ -72,13 +73,13 @@ def test_packages(tmp_path):
 
     source, result = tmp_path / "in.mlpackage", tmp_path / "out.mlpackage"
     programs.save(programs.resnet(), source, ct.target.iOS15)
-    assert run("coreml", "optimize", source, "-o", result, "--quiet").returncode == 0
-    done = run("coreml", "diff", source, result)
+    assert run("optimize", source, "-o", result, "--quiet").returncode == 0
+    done = run("diff", source, result)
     assert done.returncode == 1 and "batch_norm" in done.stdout
-    assert run("coreml", "diff", source, source).returncode == 0
-    assert "conv" in run("coreml", "info", source).stdout
+    assert run("diff", source, source).returncode == 0
+    assert "conv" in run("info", source).stdout
     text = source.parent / "page.txt"
-    assert run("coreml", "view", source, "-o", text).returncode == 0
+    assert run("view", source, "-o", text).returncode == 0
     assert "pad_type=" in text.read_text()
 
 
@@ -235,7 +236,7 @@ def test_the_source_line_of_a_node(tmp_path):
     for key, value in metadata.items():
         model.graph.node[1].metadata_props.add(key=key, value=value)
     onnx.save(model, path)
-    (told,) = json.loads(run("where", path, "n1", "--json").stdout)
+    (told,) = json.loads(run("info", path, "--node", "n1", "--json").stdout)
     (node,) = told["nodes"]
     lines = [("model.py", 41, "forward"), ("net.py", 7, "call")]
     assert [(s["file"], s["line"], s["function"]) for s in node["lines"]] == lines
@@ -245,28 +246,27 @@ def test_the_source_line_of_a_node(tmp_path):
         and node["rules"] == ["fuse_a", "fuse_b/c"]
     )
     assert node["op"] == "Tanh" and node["results"] == [{"name": "v2", "type": "f32[B,3]"}]
-    assert run("where", path, "v2").stdout.splitlines()[:2] == [
+    assert run("info", path, "--node", "v2").stdout.splitlines()[:2] == [
         "n1: Tanh  f32[B,3]",
         "  line      model.py:41 (forward)",
     ]
     for query, count in (("model.py:41", 1), ("src/net.py:7", 1), ("model.py", 1), ("forward:41", 1), (":7", 1)):
-        (told,) = json.loads(run("where", path, "--line", query, "--json").stdout)
+        (told,) = json.loads(run("info", path, "--line", query, "--json").stdout)
         assert [n["name"] for n in told["nodes"]] == ["n1"] * count, query
-    assert run("where", path, "model.py:41").stdout == run("where", path, "--line", "model.py:41").stdout != ""
-    assert run("where", path, "model.py").stdout.startswith("n1 ")
-    assert "  model.py:41 (forward), net.py:7 (call)" in run("where", path, "net.py:7").stdout
-    done = run("where", path, "model.py:42")
+    assert run("info", path, "--line", "model.py").stdout.startswith("n1 ")
+    assert "  model.py:41 (forward), net.py:7 (call)" in run("info", path, "--line", "net.py:7").stdout
+    done = run("info", path, "--line", "model.py:42")
     assert done.returncode == 1 and "no node comes from model.py:42" in done.stderr
     for query in ("model.py:42", "odel.py:41", "call:41", "Relu"):
-        done = run("where", path, "--line", query)
+        done = run("info", path, "--line", query)
         assert done.returncode == 1 and "no node comes from" in done.stderr and done.stdout == "", query
-    assert "does not say where" in run("where", path, "n0").stdout
-    done = run("where", path, "n11")
+    assert "does not say where" in run("info", path, "--node", "n0").stdout
+    done = run("info", path, "--node", "n11")
     assert (
         done.returncode == 2 and "no node and no result is named 'n11'" in done.stderr and "did you mean" in done.stderr
     )
-    for wrong in ([], ["n1", "--line", "a:1"], ["--line", "a:b"], ["--line", ":"]):
-        assert run("where", path, *wrong).returncode == 2, wrong
+    for wrong in (["--node"], ["--node", "n1", "--line", "a:1"], ["--line", "a:b"], ["--line", ":"]):
+        assert run("info", path, *wrong).returncode == 2, wrong
 
 
 def test_an_export_tells_the_lines_of_its_nodes(tmp_path):
@@ -283,7 +283,7 @@ def test_an_export_tells_the_lines_of_its_nodes(tmp_path):
     path = tmp_path / "m.onnx"
     sardonyx.to_onnx(forward, ["f32[3]"], return_mode="file", output_path=str(path))
     for line, op in ((first + 2, "Sin"), (first + 3, "Cos")):
-        (told,) = json.loads(run("where", path, "--line", f"{Path(__file__).name}:{line}", "--json").stdout)
+        (told,) = json.loads(run("info", path, "--line", f"{Path(__file__).name}:{line}", "--json").stdout)
         assert [n["op"] for n in told["nodes"]] == [op]
-    (node,) = json.loads(run("where", path, "--line", f":{first + 2}", "--json").stdout)[0]["nodes"]
+    (node,) = json.loads(run("info", path, "--line", f":{first + 2}", "--json").stdout)[0]["nodes"]
     assert node["module"] == "block" and node["lines"][0]["file"] == Path(__file__).name

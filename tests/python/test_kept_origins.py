@@ -43,7 +43,7 @@ def optimized(tmp_path, metadata, *arguments):
 
 
 def where(path, *arguments):
-    return json.loads(command("where", path, *arguments, "--json").stdout)[0]["nodes"]
+    return json.loads(command("info", path, *arguments, "--json").stdout)[0]["nodes"]
 
 
 def sardonyx_writes(i):

@@ -53,7 +53,7 @@ def test_a_folder_of_links_leaves_what_they_lead_to(tmp_path):
     before = files_in(tmp_path / "real")
     (tmp_path / "in").mkdir()
     (tmp_path / "in/m.onnx").symlink_to("../real/m.onnx")
-    for command in (("optimize",), ("convert-opset", "--opset", "22")):
+    for command in (("optimize",), ("convert", "--opset", "22")):
         optimize(tmp_path / "in", "-o", tmp_path / command[0], command=command)
         assert list(files_in(tmp_path / command[0])) == ["m.onnx"]
         assert files_in(tmp_path / "real") == before
@@ -70,7 +70,7 @@ def test_download_caches(tmp_path):
         shutil.move(file, blobs / f"{number:064x}")
         (snapshot / file.name).symlink_to(f"../../../blobs/{number:064x}")
     before = files_in(tmp_path / "models--a--b")
-    for number, options in enumerate(([], ["--external-data"], ["--external-data", "--data-file", "model.onnx_data"])):
+    for number, options in enumerate(([], ["--external-data"], ["--external-data=model.onnx_data"])):
         out = tmp_path / f"out{number}"
         optimize(tmp_path / "models--a--b", "-o", out, *options)
         written = {name.removeprefix("snapshots/1234/onnx/") for name in files_in(out)}
@@ -131,11 +131,11 @@ def test_an_output_that_is_a_link(tmp_path):
     (tmp_path / "dangling.onnx").symlink_to("real/new.onnx")
     (tmp_path / "data").symlink_to("real/m.onnx")
     optimize(tmp_path / "m.onnx", "-o", tmp_path / "link.onnx")
-    optimize(tmp_path / "m.onnx", "-o", tmp_path / "dangling.onnx", "--external-data", "--data-file", "data")
+    optimize(tmp_path / "m.onnx", "-o", tmp_path / "dangling.onnx", "--external-data=data")
     for name in ("page.html", "result.npz"):
         (tmp_path / name).symlink_to("real/m.onnx")
     sardonyx("view", tmp_path / "m.onnx", "-o", tmp_path / "page.html")
-    sardonyx("run", "--random", tmp_path / "m.onnx", "-o", tmp_path / "result.npz")
+    sardonyx("run", "--seed", "0", tmp_path / "m.onnx", "-o", tmp_path / "result.npz")
     for name in ("link.onnx", "dangling.onnx", "data", "page.html", "result.npz"):
         assert (tmp_path / name).is_file() and not (tmp_path / name).is_symlink(), name
     assert files_in(tmp_path / "real") == before
@@ -159,13 +159,11 @@ def test_a_link_in_the_output_does_not_lead_out_of_it(tmp_path):
 def test_models_do_not_share_a_data_file(tmp_path):
     write_model(tmp_path / "in/a.onnx")
     write_model(tmp_path / "in/b.onnx")
-    done = optimize(tmp_path / "in", "-o", tmp_path / "out", "--external-data", "--data-file", "w", ok=False)
+    done = optimize(tmp_path / "in", "-o", tmp_path / "out", "--external-data=w", ok=False)
     assert (
         done.returncode == 2 and "would both have their data in 'w'" in done.stderr and not (tmp_path / "out").exists()
     )
-    done = optimize(
-        tmp_path / "in/a.onnx", "-o", tmp_path / "o.onnx", "--external-data", "--data-file", "o.onnx", ok=False
-    )
+    done = optimize(tmp_path / "in/a.onnx", "-o", tmp_path / "o.onnx", "--external-data=o.onnx", ok=False)
     assert done.returncode == 2 and "is the model file itself" in done.stderr
 
 
@@ -181,13 +179,13 @@ def test_folders_of_core_ml(package, tmp_path):  # noqa: F811
     (tmp_path / "in").mkdir()
     (tmp_path / "in/m.mlpackage").symlink_to("../real/x.mlpackage")
     before = files_in(tmp_path / "real")
-    optimize(tmp_path / "in", "-o", tmp_path / "out", command=("coreml", "optimize"))
+    optimize(tmp_path / "in", "-o", tmp_path / "out", command=("optimize"))
     assert {name.split("/")[0] for name in files_in(tmp_path / "out")} == {"m.mlpackage"}
     assert files_in(tmp_path / "real") == before
-    optimize(package, "-o", tmp_path / "in/m.mlpackage", command=("coreml", "optimize"))  # replaces the link
+    optimize(package, "-o", tmp_path / "in/m.mlpackage", command=("optimize"))  # replaces the link
     assert not (tmp_path / "in/m.mlpackage").is_symlink() and files_in(tmp_path / "real") == before
     (tmp_path / "gone.mlpackage").symlink_to("real/new.mlpackage")
-    optimize(package, "-o", tmp_path / "gone.mlpackage", command=("coreml", "optimize"))
+    optimize(package, "-o", tmp_path / "gone.mlpackage", command=("optimize"))
     assert not (tmp_path / "gone.mlpackage").is_symlink() and files_in(tmp_path / "real") == before
     shares = [p for p in (tmp_path / "in").rglob("*") if p.is_file() and p.stat().st_nlink > 1]
     assert not shares
@@ -202,16 +200,14 @@ def test_a_package_of_links(package, tmp_path):  # noqa: F811
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(os.path.relpath(tmp_path / f"blobs/{number}", link.parent))
     before = files_in(tmp_path)
-    optimize(tmp_path / "snapshot", "-o", tmp_path / "out", command=("coreml", "optimize"))
-    optimize(package, "-o", tmp_path / "plain.mlpackage", command=("coreml", "optimize"))
+    optimize(tmp_path / "snapshot", "-o", tmp_path / "out", command=("optimize"))
+    optimize(package, "-o", tmp_path / "plain.mlpackage", command=("optimize"))
     assert files_in(tmp_path / "out/x.mlpackage") == files_in(tmp_path / "plain.mlpackage")
     shutil.rmtree(tmp_path / "out")
     shutil.rmtree(tmp_path / "plain.mlpackage")
     assert files_in(tmp_path) == before
     (tmp_path / "snapshot/x.mlpackage/notes").symlink_to("/etc/passwd")
-    done = optimize(
-        tmp_path / "snapshot/x.mlpackage", "-o", tmp_path / "y.mlpackage", command=("coreml", "optimize"), ok=False
-    )
+    done = optimize(tmp_path / "snapshot/x.mlpackage", "-o", tmp_path / "y.mlpackage", command=("optimize"), ok=False)
     assert done.returncode == 1 and "leads out of the package" in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""Plugins in a shared object: `sardonyx --plugin lib.so lower`."""
+"""Plugins in a shared object: `sardonyx convert --plugin lib.so`."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ def plugin(tmp_path_factory) -> Path:
 def lower(fn, plugins, folder):
     sardonyx.save_program(fn, [("B", 3)], folder / "program.sx")
     options = [f"--plugin={p}" for p in plugins]
-    command = [COMMAND, *options, "lower", folder / "program.sx", "-o", folder / "program.onnx"]
+    command = [COMMAND, "convert", *options, folder / "program.sx", "-o", folder / "program.onnx"]
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
@@ -126,10 +126,10 @@ def test_lowerings_in_python_win(loaded):
         sardonyx.plugins.unregister("sin")
 
 
-@pytest.mark.parametrize("place", [0, 2])
+@pytest.mark.parametrize("place", [1, 2])
 def test_exporting_from_the_command_line(plugin, tmp_path, place):
     (tmp_path / "program.py").write_text("import jax.numpy as jnp\n\n\ndef fn(x):\n    return jnp.sin(x)\n")
-    arguments = ["export", "program:fn", "-i", "f32[B,3]", "-o", "out.onnx"]
+    arguments = ["convert", "program:fn", "-i", "f32[B,3]", "-o", "out.onnx"]
     arguments[place:place] = ["--plugin", str(plugin)]
     environment = os.environ | {
         "SARDONYX_PYTHON": sys.executable,

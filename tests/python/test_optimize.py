@@ -477,11 +477,11 @@ def test_text_is_read_and_written(saved, tmp_path):
     assert "no faults" in command("check", text).stdout
     jax = tmp_path / "jax.sx"
     jax.write_text("graph jax(x: f32[3]) { y: f32[3] = neg(x)  return y }\n")
-    assert "`sardonyx lower`" in command("optimize", jax, "-o", tmp_path / "j.onnx", ok=False).stderr
+    assert "`sardonyx convert`" in command("optimize", jax, "-o", tmp_path / "j.onnx", ok=False).stderr
     mil = tmp_path / "mil.sx"
     mil.write_text("graph mil(x: f32[3]) { y = relu(relu(x))  return y }\n")
-    assert "sardonyx coreml optimize" in command("optimize", mil, "-o", tmp_path / "j.onnx", ok=False).stderr
-    command("coreml", "optimize", mil, "-o", tmp_path / "out_mil.sx", "--quiet")
+    assert "a Core ML program is written to" in command("optimize", mil, "-o", tmp_path / "j.onnx", ok=False).stderr
+    command("optimize", mil, "-o", tmp_path / "out_mil.sx", "--quiet")
     assert "relu" in (tmp_path / "out_mil.sx").read_text()
 
 

@@ -120,7 +120,7 @@ def test_command(tmp_path):
     command = [sys.executable, "-m", "sardonyx", "profile", str(path), "--input-shape", "x:5,37", "--runs", "1"]
     table = run(*command, "--by", "operator").stdout
     assert "Scan" in table and "share" in table
-    told = json.loads(run(*command, "--json", "--against", str(path)).stdout)
+    told = json.loads(run(*command, str(path), "--json").stdout)
     assert len(told) == 2 and told[0]["schema"] == 1 and told[1]["nodes"][0]["seconds"] > 0
     before = set(os.listdir(tmp_path))
     lost = run(*command[:4], str(tmp_path / "no.onnx"))
@@ -128,7 +128,7 @@ def test_command(tmp_path):
     assert set(os.listdir(tmp_path)) == before
     text = tmp_path / "a.npz"
     text.write_text("no arrays")
-    bad = run(*command, "--inputs", str(text))
+    bad = run(*command, "--input", str(text))
     assert bad.returncode == 1 and "expected an .npz file" in bad.stderr and "Traceback" not in bad.stderr
 
 

@@ -565,16 +565,16 @@ def test_info_counts(tmp_path: Path) -> None:
 
 def test_text_becomes_a_model(tmp_path: Path) -> None:
     (tmp_path / "p.sx").write_text("graph jax(x: f32[2,3]) { y: f32[2,3] = neg(x)  return y }")
-    sardonyx("lower", tmp_path / "p.sx", "-o", tmp_path / "p.onnx")
+    sardonyx("convert", tmp_path / "p.sx", "-o", tmp_path / "p.onnx")
     model = onnx.load(tmp_path / "p.onnx")
     onnx.checker.check_model(model)
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.testing.assert_array_equal(run(model, {model.graph.input[0].name: x})[0], -x)
-    assert "Neg" in sardonyx("info", "--text", tmp_path / "p.onnx").stdout
+    assert "Neg" in sardonyx("view", tmp_path / "p.onnx").stdout
     for text, says in (
         ("graph jax(x: f32[2]) { y = neg(x)  return y }", "has no type"),
         ("graph(x: f32[2]) { y = Relu(x return y }", "p.sx:1:"),
     ):
         (tmp_path / "p.sx").write_text(text)
-        done = sardonyx("lower", tmp_path / "p.sx", "-o", tmp_path / "bad.onnx", ok=False)
+        done = sardonyx("convert", tmp_path / "p.sx", "-o", tmp_path / "bad.onnx", ok=False)
         assert done.returncode == 1 and says in done.stderr, done.stderr

@@ -58,7 +58,7 @@ def test_values_are_written_as_lists(scaled):
 
 def test_made_up_inputs_depend_on_the_seed_alone(scaled, tmp_path):
     def run(*more):
-        return sardonyx("run", scaled, "--random", *more).stdout
+        return sardonyx("run", scaled, *(more if "--seed" in more else ("--seed", "0", *more))).stdout
 
     assert run() == run()
     assert run() != run("--seed", "1")
@@ -68,7 +68,7 @@ def test_made_up_inputs_depend_on_the_seed_alone(scaled, tmp_path):
     nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
     two = [INFO(n, TensorProto.FLOAT, ["N"]) for n in "ab"]
     model = save(tmp_path, nodes, two, [INFO("y", TensorProto.FLOAT, ["N"])], name="two.onnx")
-    assert "y: f32[4] =" in sardonyx("run", model, "--random", "--input", "a=[1,2,3,4]").stdout
+    assert "y: f32[4] =" in sardonyx("run", model, "--seed", "0", "--input", "a=[1,2,3,4]").stdout
 
 
 @pytest.mark.parametrize(

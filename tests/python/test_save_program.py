@@ -90,7 +90,7 @@ TOOL = BUILD / "sardonyx"
 @pytest.mark.skipif(not TOOL.exists(), reason="the command is not built")
 def test_the_command_lowers_without_python(tmp_path):
     sardonyx.save_program(network, [("B >= 1", 7)], tmp_path / "network.sx")
-    command = [TOOL, "lower", "network.sx", "-o", "network.onnx"]
+    command = [TOOL, "convert", "network.sx", "-o", "network.onnx"]
     subprocess.run(command, cwd=tmp_path, check=True, env={"PATH": "/nonexistent"})
     model = onnx.load(tmp_path / "network.onnx")
     x = RNG.standard_normal((4, 7)).astype(np.float32)
@@ -104,7 +104,7 @@ def test_the_command_lowers_without_python(tmp_path):
 def test_the_command_exports_through_python(tmp_path):
     (tmp_path / "toy.py").write_text("def f(x):\n  return x + 1\n")
     environment = {"PYTHONPATH": str(Path(sardonyx.__file__).parent.parent), "SARDONYX_PYTHON": sys.executable}
-    command = [TOOL, "export", "toy:f", "--input", "f32[B,3]", "-o", "m.onnx"]
+    command = [TOOL, "convert", "toy:f", "--input", "f32[B,3]", "-o", "m.onnx"]
     subprocess.run(command, cwd=tmp_path, check=True, env=environment)
     assert [n.op_type for n in onnx.load(tmp_path / "m.onnx").graph.node] == ["Add"]
     environment["SARDONYX_PYTHON"] = "/nonexistent/python"

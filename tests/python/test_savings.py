@@ -197,9 +197,7 @@ def test_core_ml_programs(tmp_path):
 }
 """
     )
-    (told,) = json.loads(
-        command("coreml", "optimize", tmp_path / "m.sx", "-o", tmp_path / "m.mlpackage", "--json").stdout
-    )
+    (told,) = json.loads(command("optimize", tmp_path / "m.sx", "-o", tmp_path / "m.mlpackage", "--json").stdout)
     rows = dict(rows_of(told))
     assert sum(s["nodes"] for s in rows.values()) == told["before"]["nodes"] - told["after"]["nodes"]
     assert (

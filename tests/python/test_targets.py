@@ -242,7 +242,7 @@ def test_integer_products():
 
 
 def test_saved_programs_too(tmp_path):
-    """`sardonyx lower --target`."""
+    """`sardonyx convert --target`."""
     import subprocess
 
     command = Path(sardonyx.__file__).resolve().parents[1] / "sardonyx"
@@ -250,7 +250,7 @@ def test_saved_programs_too(tmp_path):
         if at.is_file():
             command = at
     sardonyx.save_program(jnp.sin, [jax.ShapeDtypeStruct((3,), jnp.bfloat16)], tmp_path / "sin.sx")
-    args = [command, "lower", tmp_path / "sin.sx", "-o", tmp_path / "sin.onnx", "--target"]
+    args = [command, "convert", tmp_path / "sin.sx", "-o", tmp_path / "sin.onnx", "--target"]
     assert subprocess.run([*args, "ort-1.18"], check=False).returncode == 0
     model = onnx.load(tmp_path / "sin.onnx")
     assert (model.opset_import[0].version, model.ir_version) == (21, 10)

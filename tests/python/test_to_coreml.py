@@ -339,10 +339,7 @@ def test_names_are_made_valid_and_kept_in_the_metadata(tmp_path):
         sardonyx.to_coreml(
             b.model(**{"y/1": b.op("Relu", x)}),
             output_path=path,
-            author="A",
-            license="B",
-            version="1",
-            short_description="C",
+            metadata={"author": "A", "license": "B", "version": "1", "description": "C"},
         )
     spec = ct.models.MLModel(str(path), skip_model_load=True).get_spec()
     assert [f.name for f in (*spec.description.input, *spec.description.output)] == ["x_0", "y_1"]
@@ -564,7 +561,7 @@ def test_image_inputs(tmp_path, last):
         ({"image": "gray"}, r"the image 'image' is f32\[1,3,19,23\], expected numbers of shape \[1,1,height"),
         ({"image": "cmyk"}, "'image:cmyk' describes no image"),
         ({"image": {"color": "rgb", "bias": [1, 2]}}, "describes no image"),
-        ({"image": {"colour": "rgb"}}, "an image input is described by its color"),
+        ({"image": {"colour": "rgb"}}, "an image is described by its color"),
     ],
 )
 def test_impossible_images(tmp_path, images, message):

@@ -192,9 +192,7 @@ def test_the_classified_result_may_be_named(tmp_path):
     program = sardonyx.to_coreml(
         two_heads(),
         output_path=path,
-        class_labels=LABELS,
-        predicted_feature_name="animal",
-        predicted_probabilities_output="second",
+        class_labels=sardonyx.Classifier(LABELS, name="animal", probabilities="second"),
     )
     description = check_types(path).description
     assert [f.name for f in description.output] == ["animal", "animal_probs", "first"]
@@ -207,17 +205,17 @@ def test_the_classified_result_may_be_named(tmp_path):
     [
         ({"class_labels": LABELS[:4]}, "there are 4 class labels, and no result of floats has as many elements"),
         ({"class_labels": LABELS}, "2 results have one element for each of the 5 class labels"),
-        ({"class_labels": LABELS, "predicted_probabilities_output": "third"}, "no result 'third' to classify"),
+        ({"class_labels": sardonyx.Classifier(LABELS, probabilities="third")}, "no result 'third' to classify"),
         (
-            {"class_labels": LABELS[:3], "predicted_probabilities_output": "first"},
+            {"class_labels": sardonyx.Classifier(LABELS[:3], probabilities="first")},
             r"'first' is f32\[1,5\], and there are 3",
         ),
         (
-            {"class_labels": LABELS, "predicted_feature_name": "x", "predicted_probabilities_output": "first"},
+            {"class_labels": sardonyx.Classifier(LABELS, "x", "first")},
             "input or result 'x'",
         ),
         (
-            {"class_labels": LABELS, "predicted_feature_name": "a b", "predicted_probabilities_output": "first"},
+            {"class_labels": sardonyx.Classifier(LABELS, "a b", "first")},
             "not a name",
         ),
         ({"class_labels": []}, "the list of class labels is empty"),
@@ -226,7 +224,7 @@ def test_the_classified_result_may_be_named(tmp_path):
         ({"class_labels": [2**63] * 5}, "numbers of 64 bits"),
         ({"class_labels": 5}, "class_labels are strings, or numbers"),
         ({"class_labels": "no_such_file"}, "no_such_file"),
-        ({"predicted_feature_name": "a"}, "need class_labels"),
+        ({"predicted_feature_name": "a"}, r"class_labels=sardonyx.Classifier\(labels, name="),
     ],
 )
 def test_impossible_labels(tmp_path, options, message):
@@ -365,7 +363,7 @@ def test_functions_share_weights(tmp_path):
         sizes=["T <= 59"],
         minimum_deployment_target="iOS18",
         compute_precision="fp32",
-        author="A",
+        metadata=sardonyx.Metadata(author="A"),
     )
     spec = spec_of(path)
     functions = spec.description.functions
@@ -550,7 +548,7 @@ def test_metadata_says_where_a_model_comes_from(tmp_path):
     model.producer_name, model.producer_version = "maker", "2.7"
     (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
     sardonyx.to_coreml(
-        tmp_path / "net.onnx", output_path=tmp_path / "o.mlpackage", user_defined_metadata={"key": "value"}
+        tmp_path / "net.onnx", output_path=tmp_path / "o.mlpackage", metadata={"key": "value"}
     )
     loaded = ct.models.MLModel(str(tmp_path / "o.mlpackage"), skip_model_load=True)
     found = {k.removeprefix("com.github.sardonyx."): v for k, v in loaded.user_defined_metadata.items()}
@@ -570,7 +568,9 @@ def test_metadata_has_the_line_of_a_jax_function(tmp_path):
         return jax.numpy.tanh(x)
 
     path = tmp_path / "o.mlpackage"
-    sardonyx.to_coreml(net, [(2, 3)], output_path=path, author="A", license="L", version="3", short_description="D")
+    sardonyx.to_coreml(
+        net, [(2, 3)], output_path=path, metadata={"author": "A", "license": "L", "version": "3", "description": "D"}
+    )
     loaded = ct.models.MLModel(str(path), skip_model_load=True)
     assert (loaded.author, loaded.license, loaded.version, loaded.short_description) == ("A", "L", "3", "D")
     found = loaded.user_defined_metadata
@@ -584,7 +584,7 @@ def test_the_command(tmp_path):
     for name, model in (("net", cnn()), ("prefill", step("T")), ("decode", step(1))):
         (tmp_path / f"{name}.onnx").write_bytes(model.SerializeToString())
     (tmp_path / "labels.txt").write_text("\n".join(LABELS))
-    shapes = ["--enumerated-shape", "image:1,3,19,23", "--enumerated-shape", "image:2,3,19,23"]
+    shapes = ["--input-shape", "image:1,3,19,23", "--input-shape", "image:2,3,19,23"]
     run_command("convert", tmp_path / "net.onnx", "-o", tmp_path / "a.mlpackage", *shapes)
     (feature,) = spec_of(tmp_path / "a.mlpackage").description.input
     assert [s.shape[0] for s in feature.type.multiArrayType.enumeratedShapes.shapes] == [1, 2]
@@ -596,8 +596,11 @@ def test_the_command(tmp_path):
     assert [f.name for f in spec_of(tmp_path / "c.mlpackage").description.functions] == ["prefill", "decode"]
     for wrong, message in (
         ([tmp_path / "net.onnx", *functions], "expected a model, or models as functions"),
-        ([], "expected a model, or models as functions"),
-        ([tmp_path / "net.onnx", "--enumerated-shape", "image:1,a"], "is not the shape of an input"),
+        ([], "what to convert is missing"),
+        (
+            [tmp_path / "net.onnx", "--input-shape", "image:1,a", "--input-shape", "image:1,b"],
+            "is not the shape of an input",
+        ),
         (["--function", "prefill"], "expected a function as name=model.onnx"),
         ([functions[0], functions[0], "--target", "iOS18"], "two functions are called 'prefill'"),
     ):

@@ -133,7 +133,7 @@ def test_a_result_image_of_open_size_has_any_size(tmp_path):
     [
         ({"image_outputs": {"x": "rgb"}}, "the image 'x' is not a result of the model"),
         ({"image_outputs": {"y": "gray"}}, r"'y' is f32\[1,3,7,11\], expected numbers of shape \[1,1,height,width\]"),
-        ({"image_outputs": {"y": "rgb:2"}}, "the image 'y' is a result, which has no scale"),
+        ({"image_outputs": {"y": {"color": "rgb", "scale": 2}}}, "the image 'y' is a result, which has no scale"),
         ({"image_outputs": {"y": "cmyk"}}, "'y:cmyk' describes no image"),
         (
             {"image_inputs": {"x": "gray16"}, "minimum_deployment_target": "iOS15"},
@@ -341,7 +341,7 @@ def test_the_command(tmp_path):
     onnx.save(picture(3, height="H", width="W"), tmp_path / "x.onnx")
     run_command(
         "convert", tmp_path / "x.onnx", "-o", tmp_path / "x.mlpackage", "--size", "H <= 37", "--size", "W <= 41",
-        "--default-size", "H=17", "--image-input", "x:rgb", "--image-output", "y:bgr",
+        "--size", "H=17", "--image-input", "x:rgb", "--image-output", "y:bgr",
     )  # fmt: skip
     description = check_types(tmp_path / "x.mlpackage").description
     assert description.input[0].type.imageType.height == 17
@@ -359,3 +359,28 @@ def test_the_command(tmp_path):
     )
     description = check_types(tmp_path / "y.mlpackage").description
     assert [array(f).dataType for f in [*description.input, *description.output]] == [F16, F32, F16]
+
+
+def test_images_are_values(tmp_path):
+    """A sardonyx.Image says what a color and a mapping say; the bias of all channels may be one number."""
+    made = []
+    for how in ({"color": "bgr", "scale": 0.5, "bias": [-1, -1, -1]}, sardonyx.Image("bgr", scale=0.5, bias=-1)):
+        sardonyx.to_coreml(picture(3), output_path=tmp_path / "x.mlpackage", image_inputs={"x": how})
+        made.append(coreml.load(tmp_path / "x.mlpackage", mmap=False).text())
+    assert made[0] == made[1] and "0.5" in made[0]
+
+
+def test_what_is_made_of_the_table_of_options():
+    import sys
+    from pathlib import Path
+
+    sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+    import coreml_options
+
+    assert coreml_options.MODULE.read_text() == coreml_options.module(), "run scripts/coreml_options.py"
+    assert coreml_options.PAGE.read_text() == coreml_options.page(), "run scripts/coreml_options.py"
+    assert "input_types: Element types of inputs" in (sardonyx.to_coreml.__doc__ or "")
+    with pytest.raises(TypeError, match="did you mean 'compute_precision'"):
+        sardonyx.to_coreml(lambda x: x, [(3,)], compute_precisoin="f16")
+    with pytest.raises(TypeError, match=r'help: metadata=\{"author": ...\}'):
+        sardonyx.to_coreml("x.onnx", author="A")

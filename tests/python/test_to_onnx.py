@@ -732,7 +732,7 @@ def test_export_from_the_command_line(tmp_path):
         sys.executable,
         "-m",
         "sardonyx",
-        "export",
+        "convert",
         "toy:f",
         "-i",
         "f32[B,3]",

@@ -1,4 +1,4 @@
-"""`sardonyx verify`: two models evaluated on the same inputs."""
+"""`sardonyx compare`: two models evaluated on the same inputs."""
 
 import json
 
@@ -25,20 +25,20 @@ def models(tmp_path):
 
 def test_models_that_compute_the_same(models):
     a, b = models("a.onnx", [("Add", ["x", "y"])]), models("b.onnx", [("Add", ["y", "x"])])
-    done = command("verify", a, b, "--numerics", "exact")
+    done = command("compare", a, b, "--numerics", "exact")
     assert "the models compute the same (exact) on 5 inputs" in done.stdout
 
 
 def test_models_that_differ(models):
     a, b = models("a.onnx", [("Sub", ["x", "y"])]), models("b.onnx", [("Sub", ["y", "x"])])
-    done = command("verify", a, b, ok=False)
+    done = command("compare", a, b, ok=False)
     assert done.returncode == 1 and "the models differ: result 0 differs" in done.stdout
 
 
 def test_inputs_that_are_gone(models):
     a, b = models("a.onnx", [("Abs", ["y"])]), models("b.onnx", [("Abs", ["y"])], inputs=["y"])
-    command("verify", a, b)
-    done = command("verify", b, a, ok=False)
+    command("compare", a, b)
+    done = command("compare", b, a, ok=False)
     assert done.returncode != 0 and "the second model has an input 'x' that the first does not have" in done.stderr
 
 
@@ -47,15 +47,15 @@ def test_models_with_other_interfaces(models):
     turned = models("b.onnx", [("Sub", ["x", "y"])], inputs=["y", "x"])
     assert (
         "input 'y' is number 2 of the first model and number 1 of the second"
-        in command("verify", a, turned, ok=False).stderr
+        in command("compare", a, turned, ok=False).stderr
     )
     two = models("c.onnx", [("Sub", ["x", "y"]), ("Add", ["x", "y"])], results=2)
-    assert "the models have 1 and 2 results" in command("verify", a, two, ok=False).stderr
+    assert "the models have 1 and 2 results" in command("compare", a, two, ok=False).stderr
 
 
 def test_what_is_random_is_not_compared(models):
     a = models("a.onnx", [("RandomNormalLike", ["x"])])
-    done = command("verify", a, a, ok=False)
+    done = command("compare", a, a, ok=False)
     assert done.returncode == 1 and "nothing could be compared: it is random" in done.stdout
 
 
@@ -71,10 +71,10 @@ def test_a_dropout_that_may_train_is_random(tmp_path):
         return tmp_path / name
 
     for a in (model("told.onnx", True), model("open.onnx", None)):
-        done = command("verify", a, a, ok=False)
+        done = command("compare", a, a, ok=False)
         assert done.returncode == 1 and "nothing could be compared: it is random" in done.stdout
     a = model("off.onnx", False)
-    assert "the models compute the same" in command("verify", a, a).stdout
+    assert "the models compute the same" in command("compare", a, a).stdout
 
 
 def one_node(path, op, dtype=TensorProto.FLOAT, opset=24, **attributes):
@@ -95,10 +95,10 @@ def test_what_the_runtime_loads_no_more(tmp_path):
         sardonyx.optimize(onnx.load(source), passes="none", opset=25, verify="model")
     command("optimize", source, "-o", result, "--passes", "onnx", "--verify", "model")
     newer = one_node(tmp_path / "c.onnx", "Swish", opset=25)
-    done = command("verify", source, newer, ok=False)
+    done = command("compare", source, newer, ok=False)
     assert done.returncode == 1 and "ort-1.32 loads the first model, and not the second" in done.stdout
     assert "Swish-24 of f32 has no kernel ('act')" in done.stdout
-    command("verify", source, result)
+    command("compare", source, result)
 
 
 def test_what_the_target_loads_no_more(tmp_path):
@@ -107,7 +107,7 @@ def test_what_the_target_loads_no_more(tmp_path):
     command(*options)
     done = command(*options, "--option", "legalize.target=ort-1.23", ok=False)
     assert done.returncode != 0 and "ort-1.23 loads opset 23 at most, and the model imports 24" in done.stderr
-    done = command("verify", source, result, "--target", "ort-1.23", ok=False)
+    done = command("compare", source, result, "--target", "ort-1.23", ok=False)
     assert done.returncode == 1 and "ort-1.23 loads the first model, and not the second" in done.stdout
 
 
@@ -115,7 +115,7 @@ def test_what_no_runtime_loaded_is_no_fault_of_the_passes(tmp_path):
     source = one_node(tmp_path / "a.onnx", "Relu", TensorProto.INT64)
     for how in ("model", "pass"):
         command("optimize", source, "-o", tmp_path / "b.onnx", "--opset", 25, "--verify", how)
-    command("verify", source, tmp_path / "b.onnx")
+    command("compare", source, tmp_path / "b.onnx")
 
 
 def test_core_ml_packages(tmp_path):
@@ -136,15 +136,15 @@ def test_core_ml_packages(tmp_path):
 
     one, other = package("one.mlpackage", 0.5), package("other.mlpackage", 0.25)
     for how in ("model", "pass"):
-        done = command("coreml", "optimize", one, "-o", tmp_path / "small.mlpackage", "--verify", how)
+        done = command("optimize", one, "-o", tmp_path / "small.mlpackage", "--verify", how)
         assert "evaluations before and after compared" in done.stdout
-        command("verify", one, tmp_path / "small.mlpackage")
-    assert command("verify", one, other, ok=False).returncode == 1
-    assert command("coreml", "optimize", one, "-o", one, "--verify", "always", ok=False).returncode == 2
+        command("compare", one, tmp_path / "small.mlpackage")
+    assert command("compare", one, other, ok=False).returncode == 1
+    assert command("optimize", one, "-o", one, "--verify", "always", ok=False).returncode == 2
     with pytest.raises(sardonyx.Error, match=r"input 'x' is f32\[3,3\], expected f32\[2,3\]"):
         sardonyx.coreml.load(one).run([np.zeros((3, 3), np.float32)])
     onnx_model = save(tmp_path / "a.onnx", [("Add", ["x", "y"])])
-    assert "the models have 1 and 2 inputs" in command("verify", one, onnx_model, ok=False).stderr
+    assert "the models have 1 and 2 inputs" in command("compare", one, onnx_model, ok=False).stderr
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
@@ -171,17 +171,17 @@ def test_a_model_and_its_package(tmp_path, precision):
     )  # fmt: skip
     model, package = tmp_path / "m.onnx", tmp_path / "m.mlpackage"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
-    command("convert", model, "-o", package, "--compute-precision", precision, "--size", "B <= 64")
-    said = command("verify", model, package).stdout
+    command("convert", model, "-o", package, "--precision", precision, "--size", "B <= 64")
+    said = command("compare", model, package).stdout
     assert "the models compute the same" in said and "largest error" in said
-    (told,) = json.loads(command("verify", model, package, "--json").stdout)
+    (told,) = json.loads(command("compare", model, package, "--json").stdout)
     assert told["largest_error"] > (1e-5 if precision == "fp16" else 0) and told["evaluations"] >= 3
     if precision == "fp16":
-        assert command("verify", model, package, "--rtol", "1e-6", ok=False).returncode == 1
+        assert command("compare", model, package, "--rtol", "1e-6", ok=False).returncode == 1
     held[1].CopyFrom(numpy_helper.from_array(1.5 * numpy_helper.to_array(held[1]), "v"))
     graph.initializer[1].CopyFrom(held[1])
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "other.onnx"
     )
-    done = command("verify", tmp_path / "other.onnx", package, ok=False)
+    done = command("compare", tmp_path / "other.onnx", package, ok=False)
     assert done.returncode == 1 and "the models differ: result 0 differs" in done.stdout

@@ -434,7 +434,7 @@ def test_time_as_color(browser, net, tmp_path):
     heavy[1].op_type = "Sigmoid"
     other = save(heavy, [float_value("x", 211, 997)], [float_value("y", 211, 499)], tmp_path / "other.onnx",
                  [("w", np.ones((997, 499), np.float32))])  # fmt: skip
-    arguments = ["profile", model, "--against", other, "-o", tmp_path / "new" / "both.html", "--runs", 1]
+    arguments = ["profile", model, other, "-o", tmp_path / "new" / "both.html", "--runs", 1]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(["", *map(str, [BUILD / "python"])]).strip(os.pathsep)}
     done = subprocess.run(
         [sys.executable, "-m", "sardonyx", *map(str, arguments)], env=environment, capture_output=True, text=True

@@ -8,18 +8,22 @@ import operator
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, Unpack
 
 import numpy as np
 
 from sardonyx import _convert
 from sardonyx import report as reports
+from sardonyx._coreml.options import DEFAULTS, DOC, FIELDS, CoremlOptions
 from sardonyx._error import Error, WrongType
 from sardonyx._models.optimize import _names, _option
 from sardonyx._models.program import Program, load
 from sardonyx._models.sources import is_model, source_of
 from sardonyx._require import known_keywords, one_of, warn
 from sardonyx._sardonyx import coreml as _native
+from sardonyx._values import Classifier, Image, Metadata
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 # The opset that programs are lowered to on the way to Core ML.
 _OPSET = 23
@@ -29,7 +33,13 @@ _ONE_MODEL = "trace takes the steps of one model, and functions are several"
 _OBJECTS = "help: sardonyx.compat.coremltools.convert takes coremltools' objects"
 
 
-@known_keywords
+def _with_options(fn: F) -> F:
+    """`fn` with the table of keywords in its documentation, which answers keywords that it does not have."""
+    fn.__doc__ = (fn.__doc__ or "").replace("        **options:\n", DOC)
+    return known_keywords(fn, DEFAULTS)
+
+
+@_with_options
 def to_coreml(
     source: Any = None,
     inputs: Sequence[Any] | None = None,
@@ -38,36 +48,13 @@ def to_coreml(
     *,
     functions: Mapping[str, Any] | None = None,
     output_path: str | os.PathLike | None = None,
-    minimum_deployment_target: Any = "iOS17",
-    compute_precision: str = "fp16",
-    skip_ops: str | Sequence[str] = (),
-    input_shapes: Mapping[str, Sequence[int | str]] | None = None,
-    sizes: Sequence[str] = (),
     inputs_as_nchw: Sequence[int] | None = None,
     outputs_as_nchw: Sequence[int] | None = None,
     input_names: Sequence[str] | Literal["positional"] | None = None,
     output_names: Sequence[str] | Literal["positional"] | None = None,
-    states: Mapping[str, str | int] | None = None,
-    default_sizes: Mapping[str, int] | None = None,
-    image_inputs: Mapping[str, str | Mapping[str, Any]] | None = None,
-    image_outputs: Mapping[str, str] | None = None,
-    input_types: str | Mapping[str, str] | None = None,
-    output_types: str | Mapping[str, str] | None = None,
-    enumerated_shapes: Mapping[str, Sequence[Sequence[int]]] | None = None,
-    class_labels: Any = None,
-    predicted_feature_name: str = "classLabel",
-    predicted_probabilities_output: str | None = None,
-    passes: str | Sequence[str] = "default",
-    skip: Sequence[str] = (),
-    options: Mapping[str, Any] | None = None,
-    author: str = "",
-    license: str = "",
-    version: str = "",
-    short_description: str = "",
-    user_defined_metadata: Mapping[str, str] | None = None,
-    debug_dump: str | os.PathLike | None = None,
     trace: str | os.PathLike | None = None,
     return_report: bool = False,
+    **options: Unpack[CoremlOptions],
 ):
     """Converts an ONNX model or a JAX function to a Core ML program (.mlpackage), on any system.
 
@@ -82,39 +69,13 @@ def to_coreml(
             first is the default. Keywords about single inputs go to the functions that have such an input.
         output_path: The package to write (.mlpackage), or a bare model file (.mlmodel). Weights stream from
             file to file.
-        minimum_deployment_target: "iOS15" to "iOS18", "iOS26", or a system of the same years ("macOS14").
-        compute_precision: "fp16" casts ops that exist in half precision, as coremltools does; "fp32" keeps
-            single precision.
-        skip_ops: Names of ops that stay in single precision, or "auto": those that overflow or vanish in half
-            precision, judged by bounds and by runs on random inputs. A warning lists them.
-        input_shapes: New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size; sizes that
-            stay open become flexible shapes. A name in place of a number of the model opens that size, if all
-            operators can take another one.
-        sizes: What holds for named sizes: `["T <= 512"]`. It bounds the flexible shapes.
-        default_sizes: What named sizes are by default: `{"T": 128}`. Others are at the low end of their range.
-        states: Inputs that become states (iOS 18), each with the result that it holds after a run:
-            `{"past_keys": "present_keys"}`. A state stays on the device between runs; its elements are half
-            precision. Of a JAX function, the result may also be a position, `{"cache": 1}`; and references
-            that it changes are states if they hold floats and their sizes are known.
-        image_inputs: Inputs that take images: `{"x": "rgb"}` ("bgr", "gray", or "gray16" for half precision), or
-            with what becomes of the numbers 0 to 255:
-            `{"x": {"color": "rgb", "scale": 1 / 128, "bias": [-1, -1, -1]}}`.
-        image_outputs: Results that are images, of numbers from 0 to 255: `{"y": "rgb"}`.
-        input_types, output_types: Element types of inputs and results of floats, which otherwise have the
-            model's: `{"x": "fp16"}`, or "fp16" for all. Half precision needs iOS 16.
-        enumerated_shapes: Inputs that take a few shapes, the first the default:
-            `{"x": [(1, 3, 224, 224), (1, 3, 384, 384)]}`.
-        class_labels: Makes a classifier: the labels of the classes, or a file with one a line.
-        predicted_feature_name: The name of the result that is the label.
-        predicted_probabilities_output: The result that has one probability for each class, if several may.
-        passes: What runs on the program: a preset of coremltools' passes, or a list of them.
-        skip: Passes to skip.
-        options: Options of single passes: `{"add_fp16_cast.skip_ops": "auto"}`.
-        author, license, version, short_description, user_defined_metadata: What the package says of itself.
-        debug_dump: A folder for the graph as text at each stage.
         trace: A file (.sxt) for the steps of the conversion of one model, which `sardonyx view FILE.sxt -o page.html`
             shows.
         return_report: Return (program, report): seconds by stage, ops by type.
+        **options:
+
+    Of a JAX function, `states` may also name a result by its position: `{"cache": 1}`. References that the function
+    changes are states from iOS 18 on, if they hold floats and their sizes are known.
 
     Returns:
         The `sardonyx.coreml.Program`, as the package has it.
@@ -123,26 +84,32 @@ def to_coreml(
         sardonyx.Error: lists every equation or node that cannot be converted, with its line. Nothing is
             written then.
     """
-    given = locals()
     if functions is not None and (source is not None or inputs is not None or input_params is not None):
         raise Error("to_coreml takes one source, or functions, and not both")
     if functions is not None and trace is not None:
         raise Error(_ONE_MODEL)
     alone = source if is_model(source) else (source, inputs, input_params)
     parts = [(model_name, alone)] if functions is None else _named(functions)
-    traced = {name: given[name] for name in ("inputs_as_nchw", "outputs_as_nchw", "input_names", "output_names")}
+    traced = {
+        "inputs_as_nchw": inputs_as_nchw,
+        "outputs_as_nchw": outputs_as_nchw,
+        "input_names": input_names,
+        "output_names": output_names,
+    }
     if all(is_model(part) for _, part in parts):
         _refuse({"inputs": inputs, "input_params": input_params, **traced}, "is for JAX functions, and this is a model")
     else:
         _refuse(
-            {"input_shapes": input_shapes}, "is for ONNX models: a JAX function is traced with the shapes of its inputs"
+            {"input_shapes": options.get("input_shapes")},
+            "is for ONNX models: a JAX function is traced with the shapes of its inputs",
         )
-    wanted = _request(**{name: given[name] for name in inspect.signature(_checked).parameters})
+    states = dict(options.pop("states", None) or {})
+    wanted = _request(options, trace)
     report = reports.Report(model_name)
-    models, programs, pairs = _read(parts, dict(states or {}), functions is None, wanted["target"], report, traced)
+    models, programs, pairs = _read(parts, states, functions is None, wanted["target"], report, traced)
     wanted["states"] = list(dict.fromkeys(pairs))
     if programs:
-        wanted["user_defined"] += _source_lines([(name, part[0]) for name, part in parts if not is_model(part)])
+        wanted["metadata"][-1].extend(_source_lines([(name, part[0]) for name, part in parts if not is_model(part)]))
     program = _written(output_path, report, lambda out: _converted(models, programs, functions, out, wanted))
     return reports.Reported(program, reports.finished(report)) if return_report else program
 
@@ -249,85 +216,59 @@ def _states(given: Mapping[str, str | int], references, target: str) -> list[tup
     return list(pairs.items())
 
 
-def _request(**given: Any) -> dict[str, Any]:
-    """The options of the native conversion, from the keywords of to_coreml."""
+def _request(options: Mapping[str, Any], trace: Any) -> dict[str, Any]:
+    """The options of the native conversion, by the names of their fields."""
+    given = {**DEFAULTS, **options}
     for keyword in ("compute_precision", "class_labels"):
         if type(given[keyword]).__module__.partition(".")[0] == "coremltools":
             raise WrongType(f"{keyword} is an object of coremltools", notes=[_OBJECTS])
-    return _checked(**given)
+    wanted = {field: _AS_NATIVE.get(keyword, _same)(given[keyword]) for field, keyword in FIELDS.items()}
+    wanted["pass_options"] += _skipped(given["skip_ops"])
+    return wanted | {"trace": "" if trace is None else os.fspath(trace)}
 
 
-def _checked(
-    *,
-    minimum_deployment_target,
-    compute_precision,
-    skip_ops,
-    input_shapes,
-    sizes,
-    default_sizes,
-    states,
-    image_inputs,
-    image_outputs,
-    input_types,
-    output_types,
-    enumerated_shapes,
-    class_labels,
-    predicted_feature_name,
-    predicted_probabilities_output,
-    passes,
-    skip,
-    options,
-    author,
-    license,
-    version,
-    short_description,
-    user_defined_metadata,
-    debug_dump,
-    trace,
-) -> dict[str, Any]:
-    if compute_precision is not None:
-        one_of("compute_precision", compute_precision, ("fp16", "fp32"))
-    if options is not None and not isinstance(options, Mapping):
-        raise WrongType(f"options are a mapping of names to values, not {options!r}")
-    for keyword, value in (
-        ("author", author),
-        ("license", license),
-        ("version", version),
-        ("short_description", short_description),
-    ):
+def _same(value: Any) -> Any:
+    return value
+
+
+def _precision(precision: Any) -> str:
+    if precision not in (None, "f16", "f32", "fp16", "fp32"):
+        one_of("compute_precision", precision, ("f16", "f32"))
+    return "f16" if precision in ("f16", "fp16") else "f32"
+
+
+def _options(given: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    if given is not None and not isinstance(given, Mapping):
+        raise WrongType(f"options are a mapping of names to values, not {given!r}")
+    return [_option(k, v) for k, v in (given or {}).items()]
+
+
+def _metadata(given: Metadata | Mapping[str, str] | None) -> list[Any]:
+    """author, license, version, description, and the others as pairs."""
+    if isinstance(given, Metadata):
+        given = {"author": given.author, "license": given.license, "version": given.version,
+                 "description": given.description, **given.user}  # fmt: skip
+    if given is not None and not isinstance(given, Mapping):
+        raise WrongType(f"metadata is a mapping of texts, not {given!r}")
+    texts = dict(given or {})
+    for keyword, value in texts.items():
         if not isinstance(value, str):
             raise WrongType(f"{keyword} is a string, not {value!r}")
-    return {
-        "target": _target(minimum_deployment_target),
-        "half": compute_precision == "fp16",
-        "input_shapes": [f"{name}:{','.join(map(str, shape))}" for name, shape in (input_shapes or {}).items()],
-        "sizes": [sizes] if isinstance(sizes, str) else list(_names("sizes", sizes)),
-        "default_sizes": [(str(name), operator.index(size)) for name, size in (default_sizes or {}).items()],
-        "image_inputs": [_image(name, how) for name, how in (image_inputs or {}).items()],
-        "image_outputs": [_image(name, how) for name, how in (image_outputs or {}).items()],
-        "input_types": _types(input_types),
-        "output_types": _types(output_types),
-        "enumerated_shapes": _enumerated(enumerated_shapes or {}),
-        "classifier": _classifier(class_labels, predicted_feature_name, predicted_probabilities_output),
-        "states": [(str(name), str(result)) for name, result in dict(states or {}).items()],
-        "passes": [passes] if isinstance(passes, str) else list(_names("passes", passes)),
-        "skip": list(_names("skip", skip)),
-        "options": [_option(k, v) for k, v in (options or {}).items()] + _skipped(skip_ops),
-        "dump": "" if debug_dump is None else os.fspath(debug_dump),
-        "trace": "" if trace is None else os.fspath(trace),
-        "author": author,
-        "license": license,
-        "version": version,
-        "description": short_description,
-        "user_defined": [(str(k), str(v)) for k, v in (user_defined_metadata or {}).items()],
-    }
+    known = [texts.pop(key, "") for key in ("author", "license", "version", "description")]
+    return [*known, [(str(k), v) for k, v in texts.items()]]
 
 
-def _types(given: str | Mapping[str, str] | None) -> list[str]:
-    """As the command takes them: "fp16" for all, "x=fp16" for one."""
-    if given is None or isinstance(given, str):
-        return [given] if given else []
-    return [f"{name}={kind}" if name else kind for name, kind in given.items()]
+def _types(given: str | Mapping[str, str] | None) -> list[tuple[str, bool]]:
+    """Whether each is half precision; of all, the name is empty."""
+    named = {"": given} if isinstance(given, str) else given or {}
+    for name, kind in named.items():
+        if kind not in ("f16", "f32", "fp16", "fp32"):
+            raise Error(
+                f"'{name}={kind}' gives no element type" if name else f"'{kind}' gives no element type",
+                "invalid_argument",
+                ['expected "f16" or "f32"'],
+            )
+    return [(name, kind in ("f16", "fp16")) for name, kind in named.items()]
 
 
 def _skipped(ops: str | Sequence[str]) -> list[tuple[str, str]]:
@@ -349,39 +290,51 @@ def _enumerated(given: Mapping[str, Sequence[Sequence[int]]]) -> list[tuple[str,
     return found
 
 
-def _classifier(labels, name, result) -> dict[str, Any] | None:
-    if labels is None:
-        if name != "classLabel" or result is not None:
-            raise Error("predicted_feature_name and predicted_probabilities_output need class_labels")
+def _classifier(given: Any) -> tuple[str, list[str], list[int], str, str] | None:
+    """A file, or texts and numbers; the names of the label and of the probabilities."""
+    if given is None:
         return None
-    for keyword, value in (("predicted_feature_name", name), ("predicted_probabilities_output", result or "")):
+    if isinstance(given, Mapping):
+        given = Classifier(**given)
+    c = given if isinstance(given, Classifier) else Classifier(given)
+    names = (c.name, c.probabilities or "")
+    for what, value in zip(("name", "probabilities"), names, strict=True):
         if not isinstance(value, str):
-            raise WrongType(f"{keyword} is a string, not {value!r}")
-    found = {"file": None, "texts": [], "numbers": [], "label": name, "probabilities": result or ""}
+            raise WrongType(f"the {what} of a classifier is a string, not {value!r}")
+    labels = c.labels
     if isinstance(labels, str | os.PathLike):
-        return found | {"file": os.fspath(labels)}
+        return os.fspath(labels), [], [], *names
     listed: list[Any] = list(labels) if isinstance(labels, Iterable) else [None]
     if not listed:
         raise Error("the list of class labels is empty")
     if all(isinstance(one, str) for one in listed):
-        return found | {"texts": listed}
+        return "", listed, [], *names
     if all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in listed):
         numbers = [int(one) for one in listed]
         if all(-(2**63) <= n < 2**63 for n in numbers):
-            return found | {"numbers": numbers}
+            return "", [], numbers, *names
     raise WrongType(f"class_labels are strings, or numbers of 64 bits, or a file of them, not {labels!r:.200}")
 
 
-def _image(name: str, how: str | Mapping[str, Any]) -> str:
-    """As the command takes it: "x:rgb:0.0078125:-1.0,-1.0,-1.0"."""
+def _images(given: Mapping[str, Any] | None) -> list[tuple[str, str, float, list[float]]]:
+    return [(name, *_image(how)) for name, how in (given or {}).items()]
+
+
+def _image(how: str | Image | Mapping[str, Any]) -> tuple[str, float, list[float]]:
     if isinstance(how, str):
-        return f"{name}:{how}"
-    if not isinstance(how, Mapping) or not set(how) <= {"color", "scale", "bias"} or "color" not in how:
-        raise WrongType(f'an image input is described by its color or by {{"color", "scale", "bias"}}, not by {how!r}')
-    bias = how.get("bias", ())
-    bias = bias if isinstance(bias, Sequence) else [bias] * (1 if how["color"] == "gray" else 3)
-    added = ",".join(repr(float(b)) for b in bias)
-    return f"{name}:{how['color']}:{float(how.get('scale', 1))!r}" + (f":{added}" if added else "")
+        how = Image(how)
+    if isinstance(how, Mapping) and set(how) <= {"color", "scale", "bias"} and "color" in how:
+        how = Image(**how)
+    if not isinstance(how, Image):
+        raise WrongType(f"an image is described by its color or by a sardonyx.Image, not by {how!r}")
+    bias = how.bias
+    if not isinstance(bias, Sequence):
+        bias = [bias] * (1 if how.color.startswith("gray") else 3)
+    return how.color, float(how.scale), [float(b) for b in bias]
+
+
+def _shapes(given: Mapping[str, Sequence[int | str]] | None) -> list[str]:
+    return [f"{name}:{','.join(map(str, shape))}" for name, shape in (given or {}).items()]
 
 
 def _target(target: Any) -> str:
@@ -390,6 +343,27 @@ def _target(target: Any) -> str:
     if not isinstance(name, str):
         raise WrongType(f'minimum_deployment_target is a name such as "iOS17", not {target!r}')
     return name
+
+
+_AS_NATIVE: dict[str, Callable[[Any], Any]] = {
+    "minimum_deployment_target": _target,
+    "compute_precision": _precision,
+    "input_shapes": _shapes,
+    "sizes": lambda given: [given] if isinstance(given, str) else list(_names("sizes", given)),
+    "default_sizes": lambda given: [(str(name), operator.index(size)) for name, size in (given or {}).items()],
+    "image_inputs": _images,
+    "image_outputs": _images,
+    "input_types": _types,
+    "output_types": _types,
+    "enumerated_shapes": lambda given: _enumerated(given or {}),
+    "class_labels": _classifier,
+    "states": lambda given: [(str(name), str(result)) for name, result in (given or {}).items()],
+    "passes": lambda given: [given] if isinstance(given, str) else list(_names("passes", given)),
+    "skip": lambda given: list(_names("skip", given)),
+    "options": _options,
+    "metadata": _metadata,
+    "debug_dump": lambda given: "" if given is None else os.fspath(given),
+}
 
 
 def _written(output_path, report: reports.Report, write: Callable[[str], list[dict[str, Any]]]) -> Program:

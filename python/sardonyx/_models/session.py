@@ -169,7 +169,7 @@ class PackageSession:
             raise Error("a program with states is not compared with JAX", notes=["help: compare runs of your own"])
         ports = info(program)
         self.inputs, self.outputs = ([_Port(*p) for p in named.items()] for named in (ports.inputs, ports.outputs))
-        self.of_largest = program._native.half_share()  # what `sardonyx.compare` allows
+        self.of_largest = program._native.half_share()  # what `sardonyx compare` allows
 
     def run(self, feeds: dict[str, np.ndarray], expected: Any = None) -> list[np.ndarray]:
         given: dict[str, np.ndarray] = {

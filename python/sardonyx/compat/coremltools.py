@@ -15,6 +15,7 @@ import numpy as np
 from sardonyx._coreml.convert import to_coreml
 from sardonyx._error import Error, WrongType
 from sardonyx._models.sources import is_model
+from sardonyx._values import Classifier
 from sardonyx.coreml import pipeline_of
 
 __all__ = ["convert"]
@@ -80,7 +81,7 @@ def convert(
         "compute_precision": precision(compute_precision),
     }
     if classifier_config is not None:
-        options |= classifier(classifier_config)
+        options["class_labels"] = classifier(classifier_config)
     if pass_pipeline is not None:
         options["passes"], own = pipeline_of(pass_pipeline, half=options["compute_precision"] != "fp32")
         options["options"] = own | dict(options.get("options") or {})
@@ -105,13 +106,8 @@ def precision(given: Any) -> Any:
     return given
 
 
-def classifier(config: Any) -> dict[str, Any]:
-    """The keywords that a `ct.ClassifierConfig` stands for."""
-    return {
-        "class_labels": config.class_labels,
-        "predicted_feature_name": config.predicted_feature_name,
-        "predicted_probabilities_output": config.predicted_probabilities_output,
-    }
+def classifier(config: Any) -> Classifier:
+    return Classifier(config.class_labels, config.predicted_feature_name, config.predicted_probabilities_output)
 
 
 def state_names(given: Any) -> dict[str, Any]:

@@ -48,59 +48,6 @@ int coreml_version_of(std::string_view target) {
                "tvOS15 to tvOS18, and 26 of each"});
 }
 
-CoremlImage coreml_image_of(std::string_view text) {
-  const auto is_color = [](std::string_view part) {
-    return part == "rgb" || part == "bgr" || part == "gray" || part == "gray16";
-  };
-  const auto fail = [&] {
-    throw Error(
-        ErrorCode::kInvalidArgument, fmt::format("'{}' describes no image", text),
-        {"expected a name and colors (rgb, bgr, gray, gray16), for an input also a scale and a number to add for each channel: "
-         "x:rgb, x:gray:0.0039 or x:bgr:0.0078125:-1,-1,-1"});
-  };
-  const auto numbers = [&](std::string_view list) {
-    std::vector<double> found;
-    for (size_t at = 0; at <= list.size();) {
-      const size_t comma = std::min(list.find(',', at), list.size());
-      const std::string one(list.substr(at, comma - at));
-      char* end = nullptr;
-      found.push_back(std::strtod(one.c_str(), &end));
-      if (one.empty() || *end != '\0' || !std::isfinite(found.back())) fail();
-      at = comma + 1;
-    }
-    return found;
-  };
-  std::vector<std::string_view> parts;  // from the end: names may have colons
-  for (size_t end = text.size(); parts.size() < 3;) {
-    const size_t colon = end == 0 ? std::string_view::npos : text.rfind(':', end - 1);
-    if (colon == std::string_view::npos) break;
-    parts.insert(parts.begin(), text.substr(colon + 1, end - colon - 1));
-    end = colon;
-    if (is_color(parts[0])) break;
-  }
-  if (parts.empty() || !is_color(parts[0])) fail();
-  CoremlImage image{std::string(text.substr(0, static_cast<size_t>(parts[0].data() - text.data()) - 1)), std::string(parts[0])};
-  if (image.port.empty()) fail();
-  if (parts.size() > 1) {
-    const std::vector<double> scale = numbers(parts[1]);
-    if (scale.size() != 1) fail();
-    image.scale = scale[0];
-  }
-  if (parts.size() > 2) image.bias = numbers(parts[2]);
-  if (!image.bias.empty() && std::ssize(image.bias) != image.channels()) fail();
-  return image;
-}
-
-CoremlFloat coreml_float_of(std::string_view text) {
-  const size_t equals = text.rfind('=');
-  const std::string_view type = equals == std::string_view::npos ? text : text.substr(equals + 1);
-  if ((type != "fp16" && type != "fp32") || equals == 0)
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' gives no element type", text),
-                {"expected a name and fp16 or fp32, as x=fp16, or fp16 alone for all"});
-  return {std::string(text.substr(0, equals == std::string_view::npos ? 0 : equals)),
-          type == "fp16" ? DType::kF16 : DType::kF32};
-}
-
 std::string coreml_target_name(int version) {
   return fmt::format("iOS{}", version < kNamedByYear ? version - kOldest + 15 : version - kNamedByYear + kYear);
 }

@@ -25,16 +25,12 @@ struct CoremlImage {
   std::vector<double> bias;  // one for each channel, or none
   int64_t channels() const { return color.starts_with("gray") ? 1 : 3; }
 };
-// From "x:rgb", "x:bgr:0.0078125" or "x:rgb:0.0078125:-1,-1,-1". Throws kInvalidArgument for other texts.
-CoremlImage coreml_image_of(std::string_view text);
 
 // The element type that an input or a result of floats gets in place of its own.
 struct CoremlFloat {
   std::string port;  // empty: all that have floats
   DType type = DType::kUndefined;
 };
-// From "x=fp16" or "fp32". Throws kInvalidArgument for other texts.
-CoremlFloat coreml_float_of(std::string_view text);
 
 struct LowerToMilOptions {
   int version = 8;         // the specification version that is written: 6 is iOS 15, 9 is iOS 18

@@ -1,6 +1,10 @@
-// sardonyx verify: checks that two models compute the same. Exit code 1 when they do not.
+// sardonyx compare: whether two models, or a model and a function, compute the same. Exit code 1 when they do
+// not.
+#include <fmt/format.h>
+
 #include "commands.h"
 #include "driver/compare_models.h"
+#include "habits.h"
 #include "output.h"
 #include "sardonyx/io.h"
 #include "say.h"
@@ -13,12 +17,13 @@ Numerics numerics_named(const std::string& name, DialectId dialect) {
   return name == "exact" ? Numerics::kExact : name == "rounds" ? Numerics::kRounds : Numerics::kRelaxed;
 }
 
-ordered_json json_of(const VerifyArgs& args, const std::string& how, const ModelComparison& c, bool same) {
-  ordered_json j = json_head("verify", args.before, same);
-  j["after"] = args.after;
+ordered_json json_of(const Given& given, const std::string& how, const ModelComparison& c, bool same) {
+  ordered_json j = json_head("compare", given.text("before"), same);
+  j["after"] = given.text("after");
   j["numerics"] = how;
-  if (args.rtol) j["rtol"] = *args.rtol;
-  if (args.atol) j["atol"] = *args.atol;
+  for (const char* bound : {"rtol", "atol"}) {
+    if (const auto n = given.number(bound)) j[bound] = *n;
+  }
   j["evaluations"] = c.runs;
   j["difference"] = c.difference ? ordered_json(*c.difference) : ordered_json();
   j["largest_error"] = c.runs > 0 ? ordered_json(c.largest_error) : ordered_json();
@@ -31,18 +36,28 @@ ordered_json json_of(const VerifyArgs& args, const std::string& how, const Model
 
 }  // namespace
 
-int verify(const VerifyArgs& args) {
-  const auto before = read_model(opened(args.before)), after = read_model(opened(args.after));
+int compare(const Given& given) {
+  const std::string first = given.text("before"), second = given.text("after");
+  const bool has_function = is_function(first) || is_function(second);
+  if (given.has("precision") && !has_function) return half_report(given);
+  if (!given.has("after"))
+    throw Error(ErrorCode::kInvalidArgument, "a second model is missing",
+                {fmt::format("help: sardonyx compare {} OTHER", first)});
+  if (has_function) {
+    given.require_fit(Kind::kFunction, second);
+    run_python(given);
+  }
+  given.require_fit(Kind::kOnnx, first);
+  const auto before = read_model(opened(first), read_options(given)), after = read_model(opened(second), read_options(given));
   const bool across = before->dialect() != after->dialect();
-  const Numerics numerics = across ? Numerics::kRelaxed : numerics_named(args.numerics, before->dialect());
-  std::optional<Tolerance> tolerance;
-  if (args.rtol || args.atol) tolerance = Tolerance{args.rtol.value_or(0), args.atol.value_or(0)};
-  const ModelComparison check = compare_models(*before, *after, numerics, args.target, tolerance);
+  const Numerics numerics = across ? Numerics::kRelaxed : numerics_named(given.text("numerics"), before->dialect());
+  const std::optional<Tolerance> tolerance = tolerance_of(given);
+  const ModelComparison check = compare_models(*before, *after, numerics, given.text("target"), tolerance);
   const std::string how =
       tolerance ? fmt::format("rtol {}, atol {}", tolerance->rtol, tolerance->atol) : std::string(to_string(numerics));
   const bool same = !check.difference && check.load_problems.empty() && check.runs > 0;
-  if (args.json) {
-    print_one(json_of(args, how, check, same));
+  if (given.has("json")) {
+    print_one(json_of(given, how, check, same));
     return same ? 0 : 1;
   }
   if (check.difference) {

@@ -1,0 +1,133 @@
+"""The keywords of conversions to Core ML. Made by scripts/coreml_options.py from src/driver/coreml_options.def."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from sardonyx._values import Image, Metadata
+
+
+class CoremlOptions(TypedDict, total=False):
+    minimum_deployment_target: Any
+    """The oldest system that must run it: iOS15 to iOS18, iOS26, or one of the same years (macOS14)."""
+    compute_precision: Any
+    """"f16" casts ops that exist in half precision, as coremltools does; "f32" keeps single precision."""
+    skip_ops: str | Sequence[str]
+    """Names of ops that stay in single precision, or "auto": those that overflow or vanish in half
+    precision, judged by bounds and by runs on random inputs. A warning lists them."""
+    input_shapes: Mapping[str, Sequence[int | str]] | None
+    """New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size; sizes that stay open
+    become flexible shapes. A name in place of a number of the model opens that size, if all operators can
+    take another one."""
+    enumerated_shapes: Mapping[str, Sequence[Sequence[int]]] | None
+    """Inputs that take a few shapes, the first the default: `{"x": [(1, 3, 224, 224), (1, 3, 384,
+    384)]}`."""
+    sizes: Sequence[str]
+    """What holds for named sizes: `["T <= 512"]`. It bounds the flexible shapes."""
+    default_sizes: Mapping[str, int] | None
+    """What named sizes are by default: `{"T": 128}`. Others are at the low end of their range."""
+    image_inputs: Mapping[str, str | Image | Mapping[str, Any]] | None
+    """Inputs that take images: `{"x": "rgb"}` ("bgr", "gray", or "gray16" for half precision), or with what
+    becomes of the numbers 0 to 255: `{"x": sardonyx.Image("rgb", scale=1 / 128, bias=(-1, -1, -1))}`."""
+    image_outputs: Mapping[str, str] | None
+    """Results that are images, of numbers from 0 to 255: `{"y": "rgb"}`."""
+    input_types: str | Mapping[str, str] | None
+    """Element types of inputs of floats, which otherwise have the model's: `{"x": "f16"}`, or "f16" for
+    all. Half precision needs iOS 16."""
+    output_types: str | Mapping[str, str] | None
+    """The same of results."""
+    states: Mapping[Any, Any] | None
+    """Inputs that become states (iOS 18), each with the result that it holds after a run: `{"past_keys":
+    "present_keys"}`. A state stays on the device between runs; its elements are half precision."""
+    class_labels: Any
+    """Makes a classifier: the labels of the classes, a file with one a line, or a `sardonyx.Classifier`,
+    which also names the results."""
+    metadata: Metadata | Mapping[str, str] | None
+    """What the package says of itself: `{"author": "A"}`; also license, version, description, and keys of
+    your own."""
+    passes: str | Sequence[str]
+    """What runs on the program: a preset of coremltools' passes, or a list of them."""
+    skip: Sequence[str]
+    """Passes to skip."""
+    options: Mapping[str, Any] | None
+    """Options of single passes: `{"add_fp16_cast.skip_ops": "auto"}`."""
+    debug_dump: str | os.PathLike | None
+    """A folder for the graph as text at each stage."""
+
+
+DEFAULTS: dict[str, Any] = {
+    "minimum_deployment_target": "iOS17",
+    "compute_precision": "f16",
+    "skip_ops": (),
+    "input_shapes": None,
+    "enumerated_shapes": None,
+    "sizes": (),
+    "default_sizes": None,
+    "image_inputs": None,
+    "image_outputs": None,
+    "input_types": None,
+    "output_types": None,
+    "states": None,
+    "class_labels": None,
+    "metadata": None,
+    "passes": "default",
+    "skip": (),
+    "options": None,
+    "debug_dump": None,
+}
+# The keyword of each field of the native options.
+FIELDS = {
+    "target": "minimum_deployment_target",
+    "precision": "compute_precision",
+    "input_shapes": "input_shapes",
+    "enumerated_shapes": "enumerated_shapes",
+    "sizes": "sizes",
+    "default_sizes": "default_sizes",
+    "image_inputs": "image_inputs",
+    "image_outputs": "image_outputs",
+    "input_types": "input_types",
+    "output_types": "output_types",
+    "states": "states",
+    "classifier": "class_labels",
+    "metadata": "metadata",
+    "passes": "passes",
+    "skip": "skip",
+    "pass_options": "options",
+    "dump": "debug_dump",
+}
+DOC = """\
+        minimum_deployment_target: The oldest system that must run it: iOS15 to iOS18, iOS26, or one of the
+            same years (macOS14).
+        compute_precision: "f16" casts ops that exist in half precision, as coremltools does; "f32" keeps
+            single precision.
+        skip_ops: Names of ops that stay in single precision, or "auto": those that overflow or vanish in
+            half precision, judged by bounds and by runs on random inputs. A warning lists them.
+        input_shapes: New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size; sizes that
+            stay open become flexible shapes. A name in place of a number of the model opens that size, if
+            all operators can take another one.
+        enumerated_shapes: Inputs that take a few shapes, the first the default: `{"x": [(1, 3, 224, 224),
+            (1, 3, 384, 384)]}`.
+        sizes: What holds for named sizes: `["T <= 512"]`. It bounds the flexible shapes.
+        default_sizes: What named sizes are by default: `{"T": 128}`. Others are at the low end of their
+            range.
+        image_inputs: Inputs that take images: `{"x": "rgb"}` ("bgr", "gray", or "gray16" for half
+            precision), or with what becomes of the numbers 0 to 255: `{"x": sardonyx.Image("rgb", scale=1 /
+            128, bias=(-1, -1, -1))}`.
+        image_outputs: Results that are images, of numbers from 0 to 255: `{"y": "rgb"}`.
+        input_types: Element types of inputs of floats, which otherwise have the model's: `{"x": "f16"}`, or
+            "f16" for all. Half precision needs iOS 16.
+        output_types: The same of results.
+        states: Inputs that become states (iOS 18), each with the result that it holds after a run:
+            `{"past_keys": "present_keys"}`. A state stays on the device between runs; its elements are half
+            precision.
+        class_labels: Makes a classifier: the labels of the classes, a file with one a line, or a
+            `sardonyx.Classifier`, which also names the results.
+        metadata: What the package says of itself: `{"author": "A"}`; also license, version, description,
+            and keys of your own.
+        passes: What runs on the program: a preset of coremltools' passes, or a list of them.
+        skip: Passes to skip.
+        options: Options of single passes: `{"add_fp16_cast.skip_ops": "auto"}`.
+        debug_dump: A folder for the graph as text at each stage.
+"""

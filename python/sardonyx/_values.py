@@ -1,0 +1,41 @@
+"""Values of options: what a keyword takes that is more than a name or a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Image:
+    """An input or a result that is an image: the model gets `scale * number + bias` of the numbers 0 to 255."""
+
+    color: str
+    """ "rgb", "bgr", "gray", or "gray16" for half precision."""
+    scale: float = 1.0
+    bias: float | Sequence[float] = ()
+    """A number for each channel, or one for all."""
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """The labels of the classes, and the names of the results that a classifier has."""
+
+    labels: object
+    """Texts, numbers, or a file with one label a line."""
+    name: str = "classLabel"
+    """The result that is the label of the most probable class."""
+    probabilities: str | None = None
+    """The result of the model that has one probability for each class, if several may."""
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What a package says of itself."""
+
+    author: str = ""
+    license: str = ""
+    version: str = ""
+    description: str = ""
+    user: Mapping[str, str] = field(default_factory=dict)
+    """Keys of your own."""
