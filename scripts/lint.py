@@ -153,6 +153,21 @@ def python_imports(file: Path, modules: Container[str]) -> set[str]:
     return {name for name in found if name in modules}
 
 
+def named_fields() -> bool:
+    """Checks that fields of protobuf messages have names. wire::field() is for the generated headers."""
+    good = True
+    for file in cxx_files():
+        if not file.startswith(("src/", "python/", "tools/")) or file.endswith("_test.cc") or is_generated(file):
+            continue
+        if file in ("src/io/wire.h", "src/io/test_messages.h"):
+            continue
+        for number, line in enumerate((ROOT / file).read_text(encoding="utf-8").splitlines(), 1):
+            if re.search(r"\bwire::field\(|\bField\{|\bField\(\w", line):
+                print(f"{file}:{number}: name the field as io/fields_onnx.h and io/fields_coreml.h do")
+                good = False
+    return good
+
+
 def ruff(fix: bool) -> bool:
     python = Path(sys.executable).parent / "ruff"
     tool = python if python.exists() else "ruff"
@@ -263,6 +278,7 @@ def main() -> int:
     if not fix:
         good = mypy() and good
         good = layers() and good
+        good = named_fields() and good
         good = sizes.main() == 0 and good
         good = clang_tidy() and good
     return 0 if good else 1

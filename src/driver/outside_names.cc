@@ -7,15 +7,15 @@
 #include <unordered_map>
 #include <vector>
 
-#include "io/wire.h"
+#include "io/fields_onnx.h"
 #include "ir/file_record.h"
 
 namespace sardonyx {
 namespace {
 
+using namespace onnx_file;
 using wire::kBytes;
 using wire::Reader;
-using wire::tag;
 
 std::vector<Graph*> all_graphs(Model& m) {
   std::vector<Graph*> all;
@@ -44,16 +44,17 @@ void collect(std::string_view training_info, std::set<std::string, std::less<>>&
         r.skip();
         continue;
       }
-      const uint32_t field = r.field();
+      const wire::Field field = r.field();
       const std::string_view bytes = r.bytes();
-      if (kind == kTraining && field <= 2) todo.emplace_back(kGraph, bytes);
-      if (kind == kTraining && field > 2) todo.emplace_back(kBinding, bytes);
-      if (kind == kBinding && field == 1) names.emplace(bytes);
-      if (kind == kGraph && field == 1) todo.emplace_back(kNode, bytes);
-      if (kind == kNode && field == 1) names.emplace(bytes);
-      if (kind == kNode && field == 5) todo.emplace_back(kAttribute, bytes);
-      if (kind == kAttribute && (field == 4 || field == 9)) names.emplace(bytes);
-      if (kind == kAttribute && (field == 6 || field == 11)) todo.emplace_back(kGraph, bytes);
+      const auto is = [&](auto... fields) { return ((field == fields) || ...); };
+      const bool graph = is(TrainingInfoProto::kInitialization, TrainingInfoProto::kAlgorithm);
+      if (kind == kTraining) todo.emplace_back(graph ? kGraph : kBinding, bytes);
+      if (kind == kBinding && is(StringStringEntryProto::kKey)) names.emplace(bytes);
+      if (kind == kGraph && is(GraphProto::kNode)) todo.emplace_back(kNode, bytes);
+      if (kind == kNode && is(NodeProto::kInput)) names.emplace(bytes);
+      if (kind == kNode && is(NodeProto::kAttribute)) todo.emplace_back(kAttribute, bytes);
+      if (kind == kAttribute && is(AttributeProto::kS, AttributeProto::kStrings)) names.emplace(bytes);
+      if (kind == kAttribute && is(AttributeProto::kG, AttributeProto::kGraphs)) todo.emplace_back(kGraph, bytes);
     }
   }
 }
@@ -66,12 +67,12 @@ struct Annotation {
 Annotation read_annotation(std::string_view wire) {
   Annotation a;
   for (Reader r(wire, wire.data()); r.next();) {
-    if (r.tag() == tag(1, kBytes)) {
+    if (r.field() == TensorAnnotation::kTensorName) {
       a.tensor = r.bytes();
-    } else if (r.tag() == tag(2, kBytes)) {
+    } else if (r.field() == TensorAnnotation::kQuantParameterTensorNames) {
       const std::string_view entry = r.bytes();
       for (Reader e(entry, entry.data()); e.next();) {
-        if (e.tag() == tag(2, kBytes)) {
+        if (e.field() == StringStringEntryProto::kValue) {
           a.parameters.push_back(e.bytes());
         } else {
           e.skip();

@@ -1,40 +1,51 @@
 #include "io/kept_message.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include "io/fields_onnx.h"
 
 namespace sardonyx::onnx_file {
 namespace {
 
-using wire::kBytes;
-using wire::kVarint;
+using wire::Field;
 using wire::Reader;
-using wire::tag;
 
 constexpr int kMaxDepth = 400;  // nested messages
 
 enum class Kind { kOther, kTraining, kGraph, kNode, kAttribute, kSparse, kTensor };
 
-// The kind of field `number` in a message of kind `k`.
-Kind kind_of(Kind k, uint32_t number) {
-  switch (k) {
-    case Kind::kTraining: return number == 1 || number == 2 ? Kind::kGraph : Kind::kOther;
-    case Kind::kGraph:
-      return number == 1 ? Kind::kNode : number == 5 ? Kind::kTensor : number == 15 ? Kind::kSparse : Kind::kOther;
-    case Kind::kNode: return number == 5 ? Kind::kAttribute : Kind::kOther;
-    case Kind::kAttribute:
-      if (number == 5 || number == 10) return Kind::kTensor;
-      if (number == 6 || number == 11) return Kind::kGraph;
-      return number == 22 || number == 23 ? Kind::kSparse : Kind::kOther;
-    case Kind::kSparse: return number == 1 || number == 2 ? Kind::kTensor : Kind::kOther;
-    case Kind::kTensor:
-    case Kind::kOther: return Kind::kOther;
-  }
-  return Kind::kOther;
+struct Inside {
+  Kind kind;
+  Field field;
+  Kind inside;
+};
+constexpr Inside kInside[] = {
+    {Kind::kTraining, TrainingInfoProto::kInitialization, Kind::kGraph},
+    {Kind::kTraining, TrainingInfoProto::kAlgorithm, Kind::kGraph},
+    {Kind::kGraph, GraphProto::kNode, Kind::kNode},
+    {Kind::kGraph, GraphProto::kInitializer, Kind::kTensor},
+    {Kind::kGraph, GraphProto::kSparseInitializer, Kind::kSparse},
+    {Kind::kNode, NodeProto::kAttribute, Kind::kAttribute},
+    {Kind::kAttribute, AttributeProto::kT, Kind::kTensor},
+    {Kind::kAttribute, AttributeProto::kTensors, Kind::kTensor},
+    {Kind::kAttribute, AttributeProto::kG, Kind::kGraph},
+    {Kind::kAttribute, AttributeProto::kGraphs, Kind::kGraph},
+    {Kind::kAttribute, AttributeProto::kSparseTensor, Kind::kSparse},
+    {Kind::kAttribute, AttributeProto::kSparseTensors, Kind::kSparse},
+    {Kind::kSparse, SparseTensorProto::kValues, Kind::kTensor},
+    {Kind::kSparse, SparseTensorProto::kIndices, Kind::kTensor},
+};
+
+// The kind of message in a field of a message of kind `k`.
+Kind kind_of(Kind k, Field field) {
+  const auto row = std::ranges::find_if(kInside, [&](const Inside& i) { return i.kind == k && i.field == field; });
+  return row == std::end(kInside) ? Kind::kOther : row->inside;
 }
 
 bool is_external(std::string_view tensor, const char* origin) {
   for (Reader r(tensor, origin); r.next();) {
-    if (r.tag() == tag(14, kVarint)) {
+    if (r.field() == TensorProto::kDataLocation) {
       if (r.int32() == 1) return true;
     } else {
       r.skip();
@@ -47,7 +58,7 @@ void find(std::string_view whole, Kind kind, const ModelBytes& source, ExternalF
           std::vector<KeptTensor>& found) {
   if (depth > kMaxDepth) throw Error(ErrorCode::kLimit, "training information nests too deeply");
   for (Reader r(whole, source.origin); r.next();) {
-    const Kind inside = r.type() == kBytes ? kind_of(kind, r.field()) : Kind::kOther;
+    const Kind inside = kind_of(kind, r.field());
     if (inside == Kind::kOther) {
       r.skip();
       continue;
@@ -69,7 +80,7 @@ auto first_from(const std::vector<KeptTensor>& tensors, const char* at) {
 
 void rewrite(wire::Writer& w, std::string_view whole, Kind kind, const std::vector<KeptTensor>& tensors, const Places* places) {
   for (Reader r(whole, whole.data()); r.next();) {
-    const Kind inside = r.type() == kBytes ? kind_of(kind, r.field()) : Kind::kOther;
+    const Kind inside = kind_of(kind, r.field());
     if (inside == Kind::kOther) {
       w.raw(r.skip());
       continue;
@@ -82,13 +93,12 @@ void rewrite(wire::Writer& w, std::string_view whole, Kind kind, const std::vect
       w.raw({start, static_cast<size_t>(r.at() - start)});
       continue;
     }
-    w.begin(r.field());
+    const wire::Message message(w, r.field());
     if (inside == Kind::kTensor) {
       write_tensor(w, *kept->tensor, kept->name.view(), kept->fields, places);
     } else {
       rewrite(w, part, inside, tensors, places);
     }
-    w.end();
   }
 }
 

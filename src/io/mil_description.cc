@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <span>
 
+#include "io/fields_coreml.h"
 #include "io/mil_names.h"
 #include "io/mil_parts.h"
 
@@ -25,12 +26,18 @@ uint32_t array_number(DType t) {
 
 namespace {
 
-using wire::append_field;
+using spec::ArrayFeatureType;
+using spec::FeatureDescription;
+using spec::FeatureType;
+using spec::FunctionDescription;
+using spec::ModelDescription;
+using spec::SizeRange;
+using wire::append_bytes;
+using wire::append_number;
 using wire::append_varint;
-using wire::kBytes;
-using wire::kVarint;
+using wire::Field;
+using wire::packed;
 using wire::Reader;
-using wire::tag;
 
 // The function's current input or result for a feature.
 struct Feature {
@@ -68,7 +75,7 @@ Interface interface_of(const Function& f, const MilNames& names) {
 std::string_view name_of_feature(std::string_view wire) {
   std::string_view name;
   for (Reader r(wire, wire.data()); r.next();) {
-    if (r.tag() == tag(1, kBytes)) {
+    if (r.field() == FeatureDescription::kName) {
       name = r.bytes();
     } else {
       r.skip();
@@ -81,21 +88,20 @@ std::string_view name_of_feature(std::string_view wire) {
 std::string with_dtype(std::string_view wire, DType dtype) {
   std::string out;
   for (Reader r(wire, wire.data()); r.next();) {
-    if (r.tag() != tag(5, kBytes)) {
+    if (r.field() != FeatureType::kMultiArrayType) {
       out += r.skip();
       continue;
     }
     std::string array;
     for (Reader a(r.bytes(), wire.data()); a.next();) {
-      if (a.tag() == tag(2, kVarint)) {
+      if (a.field() == ArrayFeatureType::kDataType) {
         const uint64_t old = a.varint();
-        append_varint(array, tag(2, kVarint));
-        append_varint(array, array_number(dtype) != 0 ? array_number(dtype) : old);
+        append_number(array, ArrayFeatureType::kDataType, array_number(dtype) != 0 ? array_number(dtype) : old);
       } else {
         array += a.skip();
       }
     }
-    append_field(out, 5, array);
+    append_bytes(out, FeatureType::kMultiArrayType, array);
   }
   return out;
 }
@@ -106,11 +112,12 @@ void channels_first(std::vector<T>& axes) {
   if (axes.size() >= 3) std::rotate(axes.end() - 3, axes.end() - 1, axes.end());
 }
 
-// The numbers in field 1, packed or not.
-std::vector<int64_t> numbers(std::string_view wire) {
+// The sizes in an ArrayFeatureType, or in one of the shapes that it allows.
+static_assert(ArrayFeatureType::kShape == ArrayFeatureType::Shape::kShape);
+std::vector<int64_t> sizes_of(std::string_view wire) {
   std::vector<int64_t> out;
   for (Reader r(wire, wire.data()); r.next();) {
-    if (r.tag() == tag(1, kVarint) || r.tag() == tag(1, kBytes)) {
+    if (r.field() == ArrayFeatureType::kShape || r.field() == packed(ArrayFeatureType::kShape)) {
       r.int64s(out);
     } else {
       r.skip();
@@ -119,13 +126,13 @@ std::vector<int64_t> numbers(std::string_view wire) {
   return out;
 }
 
-// The message with field 1 replaced by these numbers.
-std::string with_numbers(std::string_view wire, const std::vector<int64_t>& values) {
-  std::string packed, out;
-  for (int64_t v : values) append_varint(packed, static_cast<uint64_t>(v));
-  append_field(out, 1, packed);
+// The same with these sizes.
+std::string with_sizes(std::string_view wire, const std::vector<int64_t>& sizes) {
+  std::string list, out;
+  for (int64_t size : sizes) append_varint(list, static_cast<uint64_t>(size));
+  append_bytes(out, ArrayFeatureType::kShape, list);
   for (Reader r(wire, wire.data()); r.next();) {
-    if (r.field() == 1) {
+    if (r.field() == ArrayFeatureType::kShape || r.field() == packed(ArrayFeatureType::kShape)) {
       r.skip();
     } else {
       out += r.skip();
@@ -134,15 +141,22 @@ std::string with_numbers(std::string_view wire, const std::vector<int64_t>& valu
   return out;
 }
 
+// The field of one shape, or of the range of one axis, in what such a field of an ArrayFeatureType holds.
+Field one_of(Field shapes) {
+  return shapes == ArrayFeatureType::kEnumeratedShapes ? ArrayFeatureType::EnumeratedShapes::kShapes
+                                                       : ArrayFeatureType::ShapeRange::kSizeRanges;
+}
+
 // An ArrayFeatureType with transposed axes: its shape, and the shapes and ranges that it allows.
 std::string transposed(std::string_view wire) {
-  auto shape = numbers(wire);
+  auto shape = sizes_of(wire);
   channels_first(shape);
-  const std::string plain = with_numbers(wire, shape);
+  const std::string plain = with_sizes(wire, shape);
   std::string out;
   for (Reader r(plain, plain.data()); r.next();) {
-    const uint32_t number = r.field();
-    if (r.tag() != tag(21, kBytes) && r.tag() != tag(31, kBytes)) {
+    const Field field = r.field();
+    const bool shapes = field == ArrayFeatureType::kEnumeratedShapes;
+    if (!shapes && field != ArrayFeatureType::kShapeRange) {
       out += r.skip();
       continue;
     }
@@ -150,20 +164,20 @@ std::string transposed(std::string_view wire) {
     std::vector<std::string> axes;  // ranges, one per axis; or shapes
     std::string rest;
     for (Reader inner(content, plain.data()); inner.next();) {
-      if (inner.tag() == tag(1, kBytes)) {
+      if (inner.field() == one_of(field)) {
         axes.emplace_back(inner.bytes());
       } else {
         rest += inner.skip();
       }
     }
-    if (number == 31) channels_first(axes);
+    if (!shapes) channels_first(axes);
     std::string flexible;
     for (const std::string& one : axes) {
-      auto sizes = number == 21 ? numbers(one) : std::vector<int64_t>();
+      auto sizes = shapes ? sizes_of(one) : std::vector<int64_t>();
       channels_first(sizes);
-      append_field(flexible, 1, number == 21 ? with_numbers(one, sizes) : one);
+      append_bytes(flexible, one_of(field), shapes ? with_sizes(one, sizes) : one);
     }
-    append_field(out, number, flexible + rest);
+    append_bytes(out, field, flexible + rest);
   }
   return out;
 }
@@ -177,7 +191,7 @@ bool is_transposed(std::string_view wire, const std::vector<int64_t>& now) {
     }
     return true;
   };
-  auto shape = numbers(wire);
+  auto shape = sizes_of(wire);
   if (shape.size() != now.size() || shape.size() < 3 || fits_now(shape)) return false;
   channels_first(shape);
   return fits_now(shape);
@@ -187,15 +201,16 @@ bool is_transposed(std::string_view wire, const std::vector<int64_t>& now) {
 bool is_flexible(std::string_view wire) {
   bool several = false;
   for (Reader r(wire, wire.data()); r.next();) {
-    const bool ranges = r.tag() == tag(31, kBytes);
-    if (!ranges && r.tag() != tag(21, kBytes)) {
+    const Field field = r.field();
+    const bool ranges = field == ArrayFeatureType::kShapeRange;
+    if (!ranges && field != ArrayFeatureType::kEnumeratedShapes) {
       r.skip();
       continue;
     }
     const std::string_view content = r.bytes();
     int shapes = 0;
     for (Reader inner(content, wire.data()); inner.next();) {
-      if (inner.tag() != tag(1, kBytes)) {
+      if (inner.field() != one_of(field)) {
         inner.skip();
         continue;
       }
@@ -203,9 +218,9 @@ bool is_flexible(std::string_view wire) {
       const std::string_view range = inner.bytes();
       uint64_t low = 0, high = 0;
       for (Reader bounds(range, wire.data()); ranges && bounds.next();) {
-        if (bounds.tag() == tag(1, kVarint)) {
+        if (bounds.field() == SizeRange::kLowerBound) {
           low = bounds.varint();
-        } else if (bounds.tag() == tag(2, kVarint)) {
+        } else if (bounds.field() == SizeRange::kUpperBound) {
           high = bounds.varint();
         } else {
           bounds.skip();
@@ -222,11 +237,11 @@ bool is_flexible(std::string_view wire) {
 std::string of_one_shape(std::string_view wire, const std::vector<int64_t>& shape) {
   std::string rest;
   for (Reader r(wire, wire.data()); r.next();) {
-    const bool other_shapes = r.tag() == tag(21, kBytes) || r.tag() == tag(31, kBytes);
+    const bool other_shapes = r.field() == ArrayFeatureType::kEnumeratedShapes || r.field() == ArrayFeatureType::kShapeRange;
     const std::string_view field = r.skip();
     if (!other_shapes) rest += field;
   }
-  return with_numbers(rest, shape);
+  return with_sizes(rest, shape);
 }
 
 // The FeatureType of an input. If it allowed several shapes and its sizes are now known, only that shape
@@ -234,18 +249,18 @@ std::string of_one_shape(std::string_view wire, const std::vector<int64_t>& shap
 std::string with_shape(std::string_view wire, const std::vector<int64_t>& now) {
   std::string out;
   for (Reader r(wire, wire.data()); r.next();) {
-    if (r.tag() != tag(5, kBytes)) {
+    if (r.field() != FeatureType::kMultiArrayType) {
       out += r.skip();
       continue;
     }
     const std::string_view array = r.bytes();
     if (is_transposed(array, now)) {
-      append_field(out, 5, transposed(array));
-    } else if (numbers(array).size() == now.size() && std::ranges::none_of(now, [](int64_t size) { return size < 0; }) &&
+      append_bytes(out, FeatureType::kMultiArrayType, transposed(array));
+    } else if (sizes_of(array).size() == now.size() && std::ranges::none_of(now, [](int64_t size) { return size < 0; }) &&
                is_flexible(array)) {
-      append_field(out, 5, of_one_shape(array, now));
+      append_bytes(out, FeatureType::kMultiArrayType, of_one_shape(array, now));
     } else {
-      append_field(out, 5, std::string(array));
+      append_bytes(out, FeatureType::kMultiArrayType, array);
     }
   }
   return out;
@@ -254,13 +269,13 @@ std::string with_shape(std::string_view wire, const std::vector<int64_t>& now) {
 std::string feature(std::string_view wire, const Feature& now, bool is_output) {
   std::string out;
   for (Reader r(wire, wire.data()); r.next();) {
-    if (r.tag() == tag(1, kBytes)) {
+    if (r.field() == FeatureDescription::kName) {
       (void)r.bytes();
-      append_field(out, 1, now.name);
-    } else if (r.tag() == tag(3, kBytes) && is_output) {
-      append_field(out, 3, with_dtype(r.bytes(), now.dtype));
-    } else if (r.tag() == tag(3, kBytes)) {
-      append_field(out, 3, with_shape(r.bytes(), now.shape));
+      append_bytes(out, FeatureDescription::kName, now.name);
+    } else if (r.field() == FeatureDescription::kType && is_output) {
+      append_bytes(out, FeatureDescription::kType, with_dtype(r.bytes(), now.dtype));
+    } else if (r.field() == FeatureDescription::kType) {
+      append_bytes(out, FeatureDescription::kType, with_shape(r.bytes(), now.shape));
     } else {
       out += r.skip();
     }
@@ -268,29 +283,32 @@ std::string feature(std::string_view wire, const Feature& now, bool is_output) {
   return out;
 }
 
-struct Numbers {
-  uint32_t input, output, state, predicted, probabilities;
+struct InterfaceFields {
+  Field input, output, state, predicted, probabilities;
 };
-constexpr Numbers kModel{1, 10, 13, 11, 12};  // ModelDescription
-constexpr Numbers kFunction{2, 3, 6, 4, 5};   // FunctionDescription
+constexpr InterfaceFields kModel{ModelDescription::kInput, ModelDescription::kOutput, ModelDescription::kState,
+                                 ModelDescription::kPredictedFeatureName, ModelDescription::kPredictedProbabilitiesName};
+constexpr InterfaceFields kFunction{FunctionDescription::kInput, FunctionDescription::kOutput, FunctionDescription::kState,
+                                    FunctionDescription::kPredictedFeatureName,
+                                    FunctionDescription::kPredictedProbabilitiesName};
 
 // Whether the list has as many features as the function has now; otherwise nothing is changed.
-bool fits(std::string_view wire, uint32_t number, const std::vector<Feature>& now) {
+bool fits(std::string_view wire, Field field, const std::vector<Feature>& now) {
   size_t count = 0;
   for (Reader r(wire, wire.data()); r.next();) {
-    if (r.tag() == tag(number, kBytes)) ++count;
+    if (r.field() == field) ++count;
     r.skip();
   }
   return count == now.size();
 }
 
-std::string features(std::string_view wire, const Numbers& n, const Interface& now) {
+std::string features(std::string_view wire, const InterfaceFields& n, const Interface& now) {
   // Features are matched by name. A feature whose name is gone gets the unmatched entry at its position.
   std::vector<std::pair<std::string, std::string>> renamed;
-  const auto match = [&](uint32_t number, const std::vector<Feature>& list) {
+  const auto match = [&](Field field, const std::vector<Feature>& list) {
     std::vector<std::string_view> old;
     for (Reader r(wire, wire.data()); r.next();) {
-      if (r.tag() == tag(number, kBytes)) {
+      if (r.field() == field) {
         old.push_back(name_of_feature(r.bytes()));
       } else {
         r.skip();
@@ -306,7 +324,7 @@ std::string features(std::string_view wire, const Numbers& n, const Interface& n
         break;
       }
     }
-    if (!fits(wire, number, list)) return by_place;
+    if (!fits(wire, field, list)) return by_place;
     size_t next = 0;
     for (size_t i = 0; i < old.size(); ++i) {
       if (by_place[i] != nullptr) continue;
@@ -322,22 +340,22 @@ std::string features(std::string_view wire, const Numbers& n, const Interface& n
   size_t input = 0, state = 0, output = 0;
   std::string out;
   for (Reader r(wire, wire.data()); r.next();) {
-    const auto one = [&](const std::vector<const Feature*>& list, size_t& at, uint32_t number, bool is_output) {
+    const auto one = [&](const std::vector<const Feature*>& list, size_t& at, Field field, bool is_output) {
       const std::string_view content = r.bytes();
       const Feature* f = list[at++];
-      append_field(out, number, f != nullptr ? feature(content, *f, is_output) : std::string(content));
+      append_bytes(out, field, f != nullptr ? feature(content, *f, is_output) : std::string(content));
     };
-    if (r.tag() == tag(n.input, kBytes)) {
+    if (r.field() == n.input) {
       one(inputs, input, n.input, false);
-    } else if (r.tag() == tag(n.state, kBytes)) {
+    } else if (r.field() == n.state) {
       one(states, state, n.state, false);
-    } else if (r.tag() == tag(n.output, kBytes)) {
+    } else if (r.field() == n.output) {
       one(outputs, output, n.output, true);
-    } else if (r.tag() == tag(n.predicted, kBytes) || r.tag() == tag(n.probabilities, kBytes)) {
-      const uint32_t number = r.field();
+    } else if (r.field() == n.predicted || r.field() == n.probabilities) {
+      const Field field = r.field();
       const std::string_view name = r.bytes();
       const auto to = std::ranges::find(renamed, name, [](const auto& p) { return std::string_view(p.first); });
-      append_field(out, number, to == renamed.end() ? name : std::string_view(to->second));
+      append_bytes(out, field, to == renamed.end() ? name : std::string_view(to->second));
     } else {
       out += r.skip();
     }
@@ -350,14 +368,14 @@ std::string features(std::string_view wire, const Numbers& n, const Interface& n
 std::string as_function(std::string_view description, std::string& rest) {
   std::string out;
   for (Reader r(description, description.data()); r.next();) {
-    const std::pair<uint32_t, uint32_t> numbers[] = {{kModel.input, kFunction.input},
-                                                     {kModel.output, kFunction.output},
-                                                     {kModel.state, kFunction.state},
-                                                     {kModel.predicted, kFunction.predicted},
-                                                     {kModel.probabilities, kFunction.probabilities}};
-    const auto at = std::ranges::find_if(numbers, [&](const auto& n) { return r.tag() == tag(n.first, kBytes); });
-    if (at != std::end(numbers)) {
-      append_field(out, at->second, r.bytes());
+    constexpr std::pair<Field, Field> kSame[] = {{kModel.input, kFunction.input},
+                                                 {kModel.output, kFunction.output},
+                                                 {kModel.state, kFunction.state},
+                                                 {kModel.predicted, kFunction.predicted},
+                                                 {kModel.probabilities, kFunction.probabilities}};
+    const auto at = std::ranges::find(kSame, r.field(), [](const auto& p) { return p.first; });
+    if (at != std::end(kSame)) {
+      append_bytes(out, at->second, r.bytes());
     } else {
       rest += r.skip();
     }
@@ -372,8 +390,8 @@ std::string fixed_type(std::string_view wire, const std::vector<int64_t>& shape)
   if (std::ranges::any_of(shape, [](int64_t size) { return size < 0; })) return std::string(wire);
   std::string out;
   for (Reader r(wire, wire.data()); r.next();) {
-    if (r.tag() == tag(5, kBytes)) {
-      append_field(out, 5, of_one_shape(r.bytes(), shape));
+    if (r.field() == FeatureType::kMultiArrayType) {
+      append_bytes(out, FeatureType::kMultiArrayType, of_one_shape(r.bytes(), shape));
     } else {
       out += r.skip();
     }
@@ -384,31 +402,31 @@ std::string fixed_type(std::string_view wire, const std::vector<int64_t>& shape)
 // The FunctionDescription of a function derived from one that has a description.
 std::string made_of(std::string_view source, const std::string& name, const Interface& now) {
   std::string out;
-  append_field(out, 1, name);
+  append_bytes(out, FunctionDescription::kName, name);
   const std::string like = features(source, kFunction, now);
   for (Reader r(like, like.data()); r.next();) {
-    if (r.tag() == tag(1, kBytes)) {
+    if (r.field() == FunctionDescription::kName) {
       r.skip();
       continue;
     }
-    const bool is_input = r.tag() == tag(kFunction.input, kBytes), is_output = r.tag() == tag(kFunction.output, kBytes);
+    const Field field = r.field();
+    const bool is_input = field == FunctionDescription::kInput, is_output = field == FunctionDescription::kOutput;
     if (!is_input && !is_output) {
       out += r.skip();
       continue;
     }
-    const uint32_t number = r.field();
     const std::string_view one = r.bytes();
     const std::vector<Feature>& all = is_input ? now.inputs : now.outputs;
     const auto feature = std::ranges::find(all, name_of_feature(one), &Feature::name);
     std::string changed;
     for (Reader f(one, like.data()); f.next();) {
-      if (f.tag() == tag(3, kBytes) && feature != all.end()) {
-        append_field(changed, 3, fixed_type(f.bytes(), feature->shape));
+      if (f.field() == FeatureDescription::kType && feature != all.end()) {
+        append_bytes(changed, FeatureDescription::kType, fixed_type(f.bytes(), feature->shape));
       } else {
         changed += f.skip();
       }
     }
-    append_field(out, number, changed);
+    append_bytes(out, field, changed);
   }
   return out;
 }
@@ -423,17 +441,17 @@ std::string with_new_functions(const std::string& description, bool by_function,
   std::string out;
   if (by_function) {
     for (Reader r(description, description.data()); r.next();) {
-      if (r.tag() == tag(20, kBytes)) {
+      if (r.field() == ModelDescription::kFunctions) {
         const std::string_view content = r.bytes();
         known.emplace_back(name_of_feature(content), content);
-        append_field(out, 20, content);
+        append_bytes(out, ModelDescription::kFunctions, content);
       } else {
         out += r.skip();
       }
     }
   } else {
     std::string content;
-    append_field(content, 1, m.main().name);
+    append_bytes(content, FunctionDescription::kName, m.main().name);
     content += as_function(description, out);
     known.emplace_back(m.main().name, content);
   }
@@ -449,13 +467,14 @@ std::string with_new_functions(const std::string& description, bool by_function,
       const Function* old = m.find_function("", k.first);
       return old != nullptr && input_names(*old) == input_names(*f);
     });
-    if (source != known.end()) append_field(added, 20, made_of(source->second, f->name, interface_of(*f, names)));
+    if (source == known.end()) continue;
+    append_bytes(added, ModelDescription::kFunctions, made_of(source->second, f->name, interface_of(*f, names)));
   }
   if (added.empty()) return description;
   if (by_function) return out + added;
-  append_field(out, 20, known.front().second);
+  append_bytes(out, ModelDescription::kFunctions, known.front().second);
   out += added;
-  append_field(out, 21, m.main().name);
+  append_bytes(out, ModelDescription::kDefaultFunctionName, m.main().name);
   return out;
 }
 
@@ -465,14 +484,15 @@ std::string describe_interface(std::string_view description, const Model& m, con
   std::string out;
   bool by_function = false;
   for (Reader r(description, description.data()); r.next();) {
-    if (r.tag() != tag(20, kBytes)) {
+    if (r.field() != ModelDescription::kFunctions) {
       out += r.skip();
       continue;
     }
     by_function = true;
     const std::string_view content = r.bytes();
     const Function* f = m.find_function("", name_of_feature(content));
-    append_field(out, 20, f != nullptr ? features(content, kFunction, interface_of(*f, names)) : std::string(content));
+    append_bytes(out, ModelDescription::kFunctions,
+                 f != nullptr ? features(content, kFunction, interface_of(*f, names)) : std::string(content));
   }
   if (!by_function) out = features(description, kModel, interface_of(m.main(), names));
   return with_new_functions(out, by_function, m, names);

@@ -4,26 +4,28 @@
 
 #include <utility>
 
-#include "io/wire.h"
+#include "io/fields_coreml.h"
 #include "ir/file_record.h"
 
 namespace sardonyx {
 namespace {
 
-using wire::kBytes;
-using wire::kVarint;
+using spec::ArrayFeatureType;
+using spec::FeatureDescription;
+using spec::FeatureType;
+using spec::ImageFeatureType;
+using spec::ModelDescription;
+using spec::SizeRange;
 using wire::Reader;
-using wire::tag;
 
-// Numbers of fields in FeatureTypes.proto.
 std::string image_of(std::string_view wire) {
   uint64_t width = 0, height = 0, color = 0;
   for (Reader r(wire, wire.data()); r.next();) {
-    if (r.tag() == tag(1, kVarint)) {
+    if (r.field() == ImageFeatureType::kWidth) {
       width = r.varint();
-    } else if (r.tag() == tag(2, kVarint)) {
+    } else if (r.field() == ImageFeatureType::kHeight) {
       height = r.varint();
-    } else if (r.tag() == tag(3, kVarint)) {
+    } else if (r.field() == ImageFeatureType::kColorSpace) {
       color = r.varint();
     } else {
       r.skip();
@@ -40,9 +42,9 @@ std::string image_of(std::string_view wire) {
 CoremlFeature::Range range_of(std::string_view wire) {
   CoremlFeature::Range range;
   for (Reader r(wire, wire.data()); r.next();) {
-    if (r.tag() == tag(1, kVarint)) {
+    if (r.field() == SizeRange::kLowerBound) {
       range.least = static_cast<int64_t>(r.varint());
-    } else if (r.tag() == tag(2, kVarint)) {
+    } else if (r.field() == SizeRange::kUpperBound) {
       if (const auto most = static_cast<int64_t>(r.varint()); most >= 0) range.most = most;
     } else {
       r.skip();
@@ -51,11 +53,11 @@ CoremlFeature::Range range_of(std::string_view wire) {
   return range;
 }
 
-// Calls f for each message in field `number`.
+// Calls f for each message in the field.
 template <class F>
-void each(std::string_view wire, uint32_t number, const F& f) {
+void each(std::string_view wire, wire::Field field, const F& f) {
   for (Reader r(wire, wire.data()); r.next();) {
-    if (r.tag() == tag(number, kBytes)) {
+    if (r.field() == field) {
       f(r.bytes());
     } else {
       r.skip();
@@ -65,12 +67,13 @@ void each(std::string_view wire, uint32_t number, const F& f) {
 
 CoremlFeature feature_of(std::string_view wire) {
   CoremlFeature feature;
-  each(wire, 1, [&](std::string_view name) { feature.name = name; });
-  each(wire, 3, [&](std::string_view type) {
-    each(type, 4, [&](std::string_view image) { feature.image = image_of(image); });
-    each(type, 5, [&](std::string_view array) {
-      each(array, 31, [&](std::string_view shape) {
-        each(shape, 1, [&](std::string_view range) { feature.sizes.push_back(range_of(range)); });
+  each(wire, FeatureDescription::kName, [&](std::string_view name) { feature.name = name; });
+  each(wire, FeatureDescription::kType, [&](std::string_view type) {
+    each(type, FeatureType::kImageType, [&](std::string_view image) { feature.image = image_of(image); });
+    each(type, FeatureType::kMultiArrayType, [&](std::string_view array) {
+      each(array, ArrayFeatureType::kShapeRange, [&](std::string_view shape) {
+        each(shape, ArrayFeatureType::ShapeRange::kSizeRanges,
+             [&](std::string_view range) { feature.sizes.push_back(range_of(range)); });
       });
     });
   });
@@ -83,7 +86,8 @@ std::vector<CoremlFeature> coreml_inputs(const Model& m) {
   std::vector<CoremlFeature> all;
   if (m.dialect() != DialectId::kMil) return all;
   try {
-    each(m.file_record().model.description, 1, [&](std::string_view input) { all.push_back(feature_of(input)); });
+    each(m.file_record().model.description, ModelDescription::kInput,
+         [&](std::string_view input) { all.push_back(feature_of(input)); });
   } catch (const Error&) {
     all.clear();
   }

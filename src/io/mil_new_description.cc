@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "dialects/mil/interface_names.h"
+#include "io/fields_coreml.h"
 #include "io/mil_parts.h"
 #include "ir/file_record.h"
 
@@ -13,20 +14,22 @@ namespace sardonyx {
 namespace {
 
 using namespace mil_file;
-using wire::append_field;
+using spec::ArrayFeatureType;
+using spec::DictionaryFeatureType;
+using spec::FeatureDescription;
+using spec::FeatureType;
+using spec::FunctionDescription;
+using spec::ImageFeatureType;
+using spec::ModelDescription;
+using wire::append_bytes;
+using wire::append_number;
 using wire::append_varint;
-using wire::kVarint;
-using wire::tag;
+using wire::Field;
 
-void append_number(std::string& out, uint32_t field, uint64_t v) {
-  append_varint(out, tag(field, kVarint));
-  append_varint(out, v);
-}
-
-void append_numbers(std::string& out, uint32_t field, const std::vector<int64_t>& list) {
+void append_numbers(std::string& out, Field field, const std::vector<int64_t>& list) {
   std::string packed;
   for (int64_t v : list) append_varint(packed, static_cast<uint64_t>(v));
-  if (!list.empty()) append_field(out, field, packed);
+  if (!list.empty()) append_bytes(out, field, packed);
 }
 
 struct Range {
@@ -67,8 +70,8 @@ int64_t size_in(Dims& dims, Dim d, const std::map<std::string, int64_t, std::les
 
 std::string message_of(Range r) {
   std::string one;
-  append_number(one, 1, static_cast<uint64_t>(r.low));
-  append_number(one, 2, static_cast<uint64_t>(r.high));
+  append_number(one, spec::SizeRange::kLowerBound, static_cast<uint64_t>(r.low));
+  append_number(one, spec::SizeRange::kUpperBound, static_cast<uint64_t>(r.high));
   return one;
 }
 
@@ -97,20 +100,20 @@ std::string array(Model& m, const Type* t, bool is_input, const CoremlFeatures& 
   std::string out;
   const bool open = is_open(t);
   const auto shapes = is_input || !open ? shapes_of(m, t, features) : std::vector<std::vector<int64_t>>();
-  if (!shapes.empty()) append_numbers(out, 1, shapes[0]);
-  append_number(out, 2, array_number(t->dtype()));
+  if (!shapes.empty()) append_numbers(out, ArrayFeatureType::kShape, shapes[0]);
+  append_number(out, ArrayFeatureType::kDataType, array_number(t->dtype()));
   if (!is_input || !open) return out;
   std::string flexible;
   if (shapes.size() > 1) {
     for (const std::vector<int64_t>& shape : shapes) {
       std::string one;
-      append_numbers(one, 1, shape);
-      append_field(flexible, 1, one);
+      append_numbers(one, ArrayFeatureType::Shape::kShape, shape);
+      append_bytes(flexible, ArrayFeatureType::EnumeratedShapes::kShapes, one);
     }
   } else {
-    for (Dim d : t->dims()) append_field(flexible, 1, range_message(m.dims(), d));
+    for (Dim d : t->dims()) append_bytes(flexible, ArrayFeatureType::ShapeRange::kSizeRanges, range_message(m.dims(), d));
   }
-  append_field(out, shapes.size() > 1 ? 21 : 31, flexible);
+  append_bytes(out, shapes.size() > 1 ? ArrayFeatureType::kEnumeratedShapes : ArrayFeatureType::kShapeRange, flexible);
   return out;
 }
 
@@ -120,19 +123,27 @@ std::string class_type(const Type* t) {
   if (t == nullptr) return type;
   const bool texts = t->dtype() == DType::kString;
   if (t->kind() == TypeKind::kMap) {
-    append_field(dictionary, texts ? 2 : 1, "");
-    append_field(type, 6, dictionary);
+    append_bytes(dictionary, texts ? DictionaryFeatureType::kStringKeyType : DictionaryFeatureType::kInt64KeyType, "");
+    append_bytes(type, FeatureType::kDictionaryType, dictionary);
   } else if (t->is_tensor() && (texts || t->dtype() == DType::kI64)) {
-    append_field(type, texts ? 3 : 1, "");
+    append_bytes(type, texts ? FeatureType::kStringType : FeatureType::kInt64Type, "");
   }
   return type;
+}
+
+// FeatureDescription
+std::string description_of(std::string_view name, const std::string& type) {
+  std::string out;
+  append_bytes(out, FeatureDescription::kName, name);
+  append_bytes(out, FeatureDescription::kType, type);
+  return out;
 }
 
 std::string feature(Model& m, std::string_view name, const Type* t, bool is_input, const CoremlFeatures& features) {
   const bool state = t != nullptr && t->kind() == TypeKind::kState;
   const Type* held = state ? t->element() : t;
   const bool of_classifier = !is_input && !features.label.empty() && (name == features.label || name == features.probabilities);
-  std::string type = of_classifier ? class_type(t) : "", out;
+  std::string type = of_classifier ? class_type(t) : "";
   if (type.empty() && (held == nullptr || !held->is_tensor() || !held->ranked() || array_number(held->dtype()) == 0)) {
     throw Error(ErrorCode::kUnsupported,
                 fmt::format("'{}' is {}, and inputs and results of Core ML models are arrays of f32, f16 and i32", name,
@@ -140,14 +151,12 @@ std::string feature(Model& m, std::string_view name, const Type* t, bool is_inpu
   }
   if (type.empty() && state) {
     std::string kept;
-    append_field(kept, 1, array(m, held, true, features));
-    append_field(type, 8, kept);
+    append_bytes(kept, spec::StateFeatureType::kArrayType, array(m, held, true, features));
+    append_bytes(type, FeatureType::kStateType, kept);
   } else if (type.empty()) {
-    append_field(type, 5, array(m, held, is_input, features));
+    append_bytes(type, FeatureType::kMultiArrayType, array(m, held, is_input, features));
   }
-  append_field(out, 1, name);
-  append_field(out, 3, type);
-  return out;
+  return description_of(name, type);
 }
 
 uint64_t color_number(std::string_view color) {
@@ -160,52 +169,46 @@ uint64_t color_number(std::string_view color) {
 // FeatureDescription of an image: [1, channels, height, width]. Of a result of open size any size is said, as by coremltools.
 std::string image_feature(Model& m, std::string_view name, const Type* t, std::string_view color, bool is_input,
                           const CoremlFeatures& features) {
-  std::string image, type, out, flexible;
+  std::string image, type, flexible;
   const bool any = !is_input && is_open(t);
   const auto shapes = any ? std::vector<std::vector<int64_t>>() : shapes_of(m, t, features);
   if (!any) {
-    append_number(image, 1, static_cast<uint64_t>(shapes[0][3]));
-    append_number(image, 2, static_cast<uint64_t>(shapes[0][2]));
+    append_number(image, ImageFeatureType::kWidth, static_cast<uint64_t>(shapes[0][3]));
+    append_number(image, ImageFeatureType::kHeight, static_cast<uint64_t>(shapes[0][2]));
   }
-  append_number(image, 3, color_number(color));
-  if (any) {
-    const std::string range = message_of({1, -1});
-    append_field(flexible, 1, range);
-    append_field(flexible, 2, range);
-    append_field(image, 31, flexible);
-  } else if (shapes.size() > 1) {
+  append_number(image, ImageFeatureType::kColorSpace, color_number(color));
+  if (shapes.size() > 1) {
     for (const std::vector<int64_t>& shape : shapes) {
       std::string one;
-      append_number(one, 1, static_cast<uint64_t>(shape[3]));
-      append_number(one, 2, static_cast<uint64_t>(shape[2]));
-      append_field(flexible, 1, one);
+      append_number(one, ImageFeatureType::ImageSize::kWidth, static_cast<uint64_t>(shape[3]));
+      append_number(one, ImageFeatureType::ImageSize::kHeight, static_cast<uint64_t>(shape[2]));
+      append_bytes(flexible, ImageFeatureType::EnumeratedImageSizes::kSizes, one);
     }
-    append_field(image, 21, flexible);
+    append_bytes(image, ImageFeatureType::kEnumeratedSizes, flexible);
   } else if (is_open(t)) {
-    append_field(flexible, 1, range_message(m.dims(), t->dim(3)));
-    append_field(flexible, 2, range_message(m.dims(), t->dim(2)));
-    append_field(image, 31, flexible);
+    const auto range = [&](int axis) { return any ? message_of({1, -1}) : range_message(m.dims(), t->dim(axis)); };
+    append_bytes(flexible, ImageFeatureType::ImageSizeRange::kWidthRange, range(3));
+    append_bytes(flexible, ImageFeatureType::ImageSizeRange::kHeightRange, range(2));
+    append_bytes(image, ImageFeatureType::kImageSizeRange, flexible);
   }
-  append_field(type, 4, image);
-  append_field(out, 1, name);
-  append_field(out, 3, type);
-  return out;
+  append_bytes(type, FeatureType::kImageType, image);
+  return description_of(name, type);
 }
 
 std::string encoded(const CoremlMetadata& metadata) {
   std::string out;
-  const auto text = [&](uint32_t field, const std::string& value) {
-    if (!value.empty()) append_field(out, field, value);
+  const auto text = [&](Field field, const std::string& value) {
+    if (!value.empty()) append_bytes(out, field, value);
   };
-  text(1, metadata.description);
-  text(2, metadata.version);
-  text(3, metadata.author);
-  text(4, metadata.license);
+  text(spec::Metadata::kShortDescription, metadata.description);
+  text(spec::Metadata::kVersionString, metadata.version);
+  text(spec::Metadata::kAuthor, metadata.author);
+  text(spec::Metadata::kLicense, metadata.license);
   for (const auto& [key, value] : metadata.user_defined) {
     std::string entry;
-    append_field(entry, 1, key);
-    append_field(entry, 2, value);
-    append_field(out, 100, entry);
+    append_bytes(entry, wire::MapEntry::kKey, key);
+    append_bytes(entry, wire::MapEntry::kValue, value);
+    append_bytes(out, spec::Metadata::kUserDefined, entry);
   }
   return out;
 }
@@ -229,16 +232,17 @@ void describe_coreml(Model& model, const CoremlMetadata& metadata, const CoremlF
   };
   for (const Port& p : g.inputs()) {
     const bool state = p.value->type() != nullptr && p.value->type()->kind() == TypeKind::kState;
-    append_field(state ? states : out, state ? 13 : 1, described(p.name.view(), p.value->type(), true));
+    append_bytes(state ? states : out, state ? ModelDescription::kState : ModelDescription::kInput,
+                 described(p.name.view(), p.value->type(), true));
   }
   for (size_t i = 0; i < g.outputs().size(); ++i)
-    append_field(out, 10, described(g.outputs()[i].name.view(), g.output(i)->type(), false));
+    append_bytes(out, ModelDescription::kOutput, described(g.outputs()[i].name.view(), g.output(i)->type(), false));
   if (!features.label.empty()) {
-    append_field(out, 11, features.label);
-    append_field(out, 12, features.probabilities);
+    append_bytes(out, ModelDescription::kPredictedFeatureName, features.label);
+    append_bytes(out, ModelDescription::kPredictedProbabilitiesName, features.probabilities);
   }
   out += states;
-  append_field(out, 100, encoded(metadata));
+  append_bytes(out, ModelDescription::kMetadata, encoded(metadata));
   set_description(model, std::move(out));
 }
 
@@ -262,12 +266,12 @@ std::unique_ptr<Model> join_coreml(const std::vector<std::pair<std::string, cons
     f.mil_opset = model->main().mil_opset;
     clone_graph(model->graph(), f.graph());
     std::string content, rest;
-    append_field(content, 1, name);
+    append_bytes(content, FunctionDescription::kName, name);
     content += as_function(model->file_record().model.description, rest);
-    append_field(out, 20, content);
+    append_bytes(out, ModelDescription::kFunctions, content);
   }
-  append_field(out, 21, functions.front().first);
-  append_field(out, 100, encoded(metadata));
+  append_bytes(out, ModelDescription::kDefaultFunctionName, functions.front().first);
+  append_bytes(out, ModelDescription::kMetadata, encoded(metadata));
   set_description(*joined, std::move(out));
   return joined;
 }

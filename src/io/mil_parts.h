@@ -1,10 +1,11 @@
-// Parts of Core ML files shared by reader and writer. Field numbers are those of MIL.proto and Model.proto.
+// Parts of Core ML files shared by reader and writer. io/fields_coreml.h names their fields.
 #pragma once
 
 #include <deque>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -89,8 +90,10 @@ ValueRead read_value(std::string_view wire, const FileSource& source, ExternalFi
 // specification version 9 on.
 bool belongs_in_blob(const Tensor& t, bool wide);
 
-// The content of a ValueType message.
+// The content of a ValueType message; of a constant, it needs no interned type.
 std::string encode_type(const Type* t, const Types& types);
+std::string encode_tensor_type(DType dtype, std::span<const int64_t> shape);
+std::string encode_list_type(DType element, int64_t length);
 
 // The fields of a ModelDescription that describe a function, as those of a FunctionDescription; the others go to `rest`.
 std::string as_function(std::string_view description, std::string& rest);

@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "dialects/mil/ops.h"
+#include "io/fields_coreml.h"
 #include "io/foreign_files.h"
 #include "io/mil_parts.h"
 #include "io/mil_scope.h"
@@ -21,16 +22,16 @@ namespace {
 
 using namespace mil_file;
 using wire::kBytes;
-using wire::kVarint;
+using wire::MapEntry;
+using wire::number_of;
 using wire::Reader;
-using wire::tag;
 
 [[noreturn]] void invalid(std::string message, std::vector<std::string> notes = {}) {
   throw Error(ErrorCode::kInvalidModel, std::move(message), std::move(notes));
 }
 
 [[noreturn]] void newer(const Reader& r, std::string_view message) {
-  throw Error(ErrorCode::kUnsupported, fmt::format("field {} of a {} message is not known", r.field(), message),
+  throw Error(ErrorCode::kUnsupported, fmt::format("field {} of a {} message is not known", r.number(), message),
               {fmt::format("at byte {}", r.start() - r.origin()), "the file may come from a newer version of Core ML"});
 }
 
@@ -42,9 +43,9 @@ struct Entry {
 Entry read_entry(std::string_view wire, const char* origin) {
   Entry e;
   for (Reader r(wire, origin); r.next();) {
-    if (r.tag() == tag(1, kBytes)) {
+    if (r.field() == MapEntry::kKey) {
       e.key = r.name();
-    } else if (r.tag() == tag(2, kBytes)) {
+    } else if (r.field() == MapEntry::kValue) {
       e.value = r.bytes();
     } else {
       newer(r, "map entry");
@@ -87,9 +88,9 @@ class MilReader {
   void program(std::string_view wire, std::string_view default_function) {
     std::vector<Entry> functions;
     for (Reader r(wire, source_.origin); r.next();) {
-      switch (r.tag()) {
-        case tag(1, kVarint): record_.model.program_version = r.int64(); break;
-        case tag(2, kBytes): functions.push_back(read_entry(r.bytes(), source_.origin)); break;
+      switch (r.field()) {
+        case milspec::Program::kVersion: record_.model.program_version = r.int64(); break;
+        case milspec::Program::kFunctions: functions.push_back(read_entry(r.bytes(), source_.origin)); break;
         default: record_.model.program_fields += r.skip();
       }
     }
@@ -118,8 +119,8 @@ class MilReader {
     Function& f = m_.add_function(entry.key.view());
     std::vector<std::pair<Entry, std::string_view>> blocks;
     for (Reader r(entry.value, source_.origin); r.next();) {
-      switch (r.tag()) {
-        case tag(1, kBytes): {
+      switch (r.field()) {
+        case milspec::Function::kInputs: {
           const auto [name, type] = named_type(r.bytes(), /*symbols=*/true);
           if (name.empty()) invalid("an input has no name");
           Value* v = f.graph().add_input(name, type.type);
@@ -130,8 +131,8 @@ class MilReader {
           names_.define(name.view(), v);
           break;
         }
-        case tag(2, kBytes): f.mil_opset = r.bytes(); break;
-        case tag(3, kBytes): {
+        case milspec::Function::kOpset: f.mil_opset = r.bytes(); break;
+        case milspec::Function::kBlockSpecializations: {
           const Entry block = read_entry(r.bytes(), source_.origin);
           blocks.emplace_back(block, std::string_view(r.start(), static_cast<size_t>(r.at() - r.start())));
           break;
@@ -158,9 +159,9 @@ class MilReader {
     Name name;
     TypeReader::Result type;
     for (Reader r(wire, source_.origin); r.next();) {
-      if (r.tag() == tag(1, kBytes)) {
+      if (r.field() == milspec::NamedValueType::kName) {
         name = r.name();
-      } else if (r.tag() == tag(2, kBytes)) {
+      } else if (r.field() == milspec::NamedValueType::kType) {
         last_type_ = r.bytes();
         type = types_.read(last_type_, symbols);
       } else {
@@ -179,8 +180,8 @@ class MilReader {
     const size_t outer = names_.mark();
     std::vector<Name> outputs;
     for (Reader r(wire, source_.origin); r.next();) {
-      switch (r.tag()) {
-        case tag(1, kBytes): {
+      switch (r.field()) {
+        case milspec::Block::kInputs: {
           const auto [name, type] = named_type(r.bytes());
           Value* v = g.add_input(name, type.type);
           v->set_name(name);
@@ -190,8 +191,8 @@ class MilReader {
           names_.define(name.view(), v);
           break;
         }
-        case tag(2, kBytes): outputs.push_back(r.name()); break;
-        case tag(3, kBytes): operation(g, r.bytes(), depth); break;
+        case milspec::Block::kOutputs: outputs.push_back(r.name()); break;
+        case milspec::Block::kOperations: operation(g, r.bytes(), depth); break;
         default: record_.graphs[&g].fields += r.skip();
       }
     }
@@ -226,12 +227,12 @@ class MilReader {
   Argument argument(Graph& g, const Entry& entry) {
     Argument a{entry.key.view(), {}};
     for (Reader r(entry.value, source_.origin); r.next();) {
-      if (r.tag() != tag(1, kBytes)) newer(r, "Argument");
+      if (r.field() != milspec::Argument::kArguments) newer(r, "Argument");
       bool given = false;
       for (Reader b(r.bytes(), source_.origin); b.next(); given = true) {
-        if (b.tag() == tag(1, kBytes)) {
+        if (b.field() == milspec::Argument::Binding::kName) {
           a.values.push_back(&find(b.bytes(), fmt::format("operand '{}'", a.name)));
-        } else if (b.tag() == tag(2, kBytes)) {
+        } else if (b.field() == milspec::Argument::Binding::kValue) {
           a.values.push_back(literal(g, b.bytes()));
         } else {
           newer(b, "Binding");
@@ -248,12 +249,12 @@ class MilReader {
     OpRead& op = ops_[static_cast<size_t>(depth)];
     op.clear();
     for (Reader r(wire, source_.origin); r.next();) {
-      switch (r.tag()) {
-        case tag(1, kBytes): op.type = r.bytes(); break;
-        case tag(2, kBytes): op.inputs.push_back(read_entry(r.bytes(), source_.origin)); break;
-        case tag(3, kBytes): op.outputs.push_back(r.bytes()); break;
-        case tag(4, kBytes): op.blocks.push_back(r.bytes()); break;
-        case tag(5, kBytes): {
+      switch (r.field()) {
+        case milspec::Operation::kType: op.type = r.bytes(); break;
+        case milspec::Operation::kInputs: op.inputs.push_back(read_entry(r.bytes(), source_.origin)); break;
+        case milspec::Operation::kOutputs: op.outputs.push_back(r.bytes()); break;
+        case milspec::Operation::kBlocks: op.blocks.push_back(r.bytes()); break;
+        case milspec::Operation::kAttributes: {
           const Entry e = read_entry(r.bytes(), source_.origin);
           op.attributes.emplace_back(e, std::string_view(r.start(), static_cast<size_t>(r.at() - r.start())));
           break;
@@ -276,16 +277,16 @@ class MilReader {
   Name op_name(std::string_view wire) const {
     Name name;
     for (Reader v(wire, source_.origin); v.next();) {
-      if (v.tag() != tag(3, kBytes)) {
+      if (v.field() != milspec::Value::kImmediateValue) {
         v.skip();
         continue;
       }
       for (Reader i(v.bytes(), source_.origin); i.next();) {
-        if (i.tag() != tag(1, kBytes)) invalid("the name of an op is not a string");
+        if (i.field() != milspec::Value::ImmediateValue::kTensor) invalid("the name of an op is not a string");
         for (Reader t(i.bytes(), source_.origin); t.next();) {
-          if (t.tag() != tag(4, kBytes)) invalid("the name of an op is not a string");
+          if (t.field() != milspec::TensorValue::kStrings) invalid("the name of an op is not a string");
           for (Reader s(t.bytes(), source_.origin); s.next();) {
-            if (s.tag() != tag(1, kBytes)) invalid("the name of an op is not a string");
+            if (s.field() != milspec::TensorValue::RepeatedStrings::kValues) invalid("the name of an op is not a string");
             name = s.name();
           }
         }
@@ -458,17 +459,17 @@ class MilReader {
   std::deque<OpRead> ops_;  // one per block level
 };
 
-// Model types that are not programs, by field number.
-std::string_view kind_of(uint32_t field) {
+// Model types that are not programs, by the field that holds them.
+std::string_view kind_of(wire::Field field) {
   switch (field) {
-    case 200:
-    case 201:
-    case 202: return "a pipeline";
-    case 303:
-    case 403:
-    case 500: return "a neural network";
-    case 302:
-    case 402: return "a tree ensemble";
+    case spec::Model::kPipelineClassifier:
+    case spec::Model::kPipelineRegressor:
+    case spec::Model::kPipeline: return "a pipeline";
+    case spec::Model::kNeuralNetworkRegressor:
+    case spec::Model::kNeuralNetworkClassifier:
+    case spec::Model::kNeuralNetwork: return "a neural network";
+    case spec::Model::kTreeEnsembleRegressor:
+    case spec::Model::kTreeEnsembleClassifier: return "a tree ensemble";
     default: return "a model of another kind";
   }
 }
@@ -476,7 +477,7 @@ std::string_view kind_of(uint32_t field) {
 std::string_view default_function_of(std::string_view description, const char* origin) {
   std::string_view name;
   for (Reader r(description, origin); r.next();) {
-    if (r.tag() == tag(21, kBytes)) {
+    if (r.field() == spec::ModelDescription::kDefaultFunctionName) {
       name = r.bytes();
     } else {
       r.skip();
@@ -504,11 +505,11 @@ std::unique_ptr<Model> read(const Origin& from, ExternalFiles weights, const Rea
   FileRecord::OfModel& record = m->edit_file_record().model;
   if (!program_only) {
     bool found = false;
-    uint32_t other = 0;
+    std::optional<wire::Field> other;
     for (Reader r(from.bytes, origin); r.next();) {
-      switch (r.tag()) {
-        case tag(1, kVarint): m->specification_version = r.int64(); break;
-        case tag(2, kBytes): {
+      switch (r.field()) {
+        case spec::Model::kSpecificationVersion: m->specification_version = r.int64(); break;
+        case spec::Model::kDescription: {
           const std::string_view part = r.bytes();
           if (record.description.empty()) {
             record.description = part;
@@ -518,18 +519,18 @@ std::unique_ptr<Model> read(const Origin& from, ExternalFiles weights, const Rea
           }
           break;
         }
-        case tag(502, kBytes):
+        case spec::Model::kMlProgram:
           program = r.bytes();
           found = true;
           break;
         default:
-          if (r.field() >= 200 && r.type() == kBytes) other = r.field();
+          if (r.number() >= number_of(spec::Model::kPipelineClassifier) && r.type() == kBytes) other = r.field();
           record.fields += r.skip();
       }
     }
     if (!found) {
-      if (other == 0) invalid("this is not a Core ML model: it has no program");
-      throw Error(ErrorCode::kUnsupported, fmt::format("this Core ML model is {}, not an ML program", kind_of(other)),
+      if (!other) invalid("this is not a Core ML model: it has no program");
+      throw Error(ErrorCode::kUnsupported, fmt::format("this Core ML model is {}, not an ML program", kind_of(*other)),
                   {"help: convert it with coremltools for iOS 15 or later, which makes an ML program"});
     }
   }

@@ -4,15 +4,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "io/fields_coreml.h"
 #include "io/mil_parts.h"
 
 namespace sardonyx::mil_file {
 namespace {
 
+using namespace milspec;
 using wire::kBytes;
 using wire::kVarint;
 using wire::Reader;
-using wire::tag;
 
 struct DTypeRow {
   DType dtype;
@@ -34,7 +35,7 @@ constexpr DTypeRow kDTypes[] = {
 
 // Refuses fields whose meaning would be lost.
 [[noreturn]] void newer(const Reader& r, std::string_view message) {
-  throw Error(ErrorCode::kUnsupported, fmt::format("field {} of a {} message is not known", r.field(), message),
+  throw Error(ErrorCode::kUnsupported, fmt::format("field {} of a {} message is not known", r.number(), message),
               {fmt::format("at byte {}", r.start() - r.origin()), "the file may come from a newer version of Core ML"});
 }
 
@@ -144,17 +145,17 @@ TypeReader::Result TypeReader::parse(std::string_view wire, int depth) {
   if (depth > 16) throw Error(ErrorCode::kLimit, "types nest more than 16 levels");
   Result result;
   for (Reader r(wire, origin_); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kBytes): result = parse_tensor(r.bytes()); break;
-      case tag(2, kBytes): {  // list
+    switch (r.field()) {
+      case ValueType::kTensorType: result = parse_tensor(r.bytes()); break;
+      case ValueType::kListType: {
         const Type* element = nullptr;
         Dim length = Dim();
         for (Reader l(r.bytes(), origin_); l.next();) {
-          if (l.tag() == tag(1, kBytes)) {
+          if (l.field() == ListType::kType) {
             const Result e = parse(l.bytes(), depth + 1);
             element = e.type;
             result.lossy |= e.lossy;
-          } else if (l.tag() == tag(2, kBytes)) {
+          } else if (l.field() == ListType::kLength) {
             bool variadic = false;
             length = parse_dim(l.bytes(), &variadic);
             result.lossy |= variadic;
@@ -167,10 +168,10 @@ TypeReader::Result TypeReader::parse(std::string_view wire, int depth) {
         result.type = types_.make(TypeKind::kList, DType::kUndefined, {&element, 1}, {&length, 1}, true);
         break;
       }
-      case tag(3, kBytes): {  // tuple
+      case ValueType::kTupleType: {
         std::vector<const Type*> elements;
         for (Reader l(r.bytes(), origin_); l.next();) {
-          if (l.tag() == tag(1, kBytes)) {
+          if (l.field() == TupleType::kTypes) {
             const Result e = parse(l.bytes(), depth + 1);
             elements.push_back(e.type);
             result.lossy |= e.lossy;
@@ -182,12 +183,12 @@ TypeReader::Result TypeReader::parse(std::string_view wire, int depth) {
         result.type = types_.make(TypeKind::kTuple, DType::kUndefined, elements);
         break;
       }
-      case tag(4, kBytes): {  // dictionary
+      case ValueType::kDictionaryType: {
         Result key, value;
         for (Reader l(r.bytes(), origin_); l.next();) {
-          if (l.tag() == tag(1, kBytes)) {
+          if (l.field() == DictionaryType::kKeyType) {
             key = parse(l.bytes(), depth + 1);
-          } else if (l.tag() == tag(2, kBytes)) {
+          } else if (l.field() == DictionaryType::kValueType) {
             value = parse(l.bytes(), depth + 1);
           } else {
             l.skip();
@@ -199,10 +200,10 @@ TypeReader::Result TypeReader::parse(std::string_view wire, int depth) {
         result.type = types_.make(TypeKind::kMap, key.type ? key.type->dtype() : DType::kUndefined, {&value.type, 1});
         break;
       }
-      case tag(5, kBytes): {  // state
+      case ValueType::kStateType: {
         Result wrapped;
         for (Reader l(r.bytes(), origin_); l.next();) {
-          if (l.tag() == tag(1, kBytes)) {
+          if (l.field() == StateType::kWrappedType) {
             wrapped = parse(l.bytes(), depth + 1);
           } else {
             l.skip();
@@ -226,16 +227,16 @@ TypeReader::Result TypeReader::parse_tensor(std::string_view wire) {
   bool variadic = false;
   std::vector<Dim> dims;
   for (Reader r(wire, origin_); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kVarint): {
+    switch (r.field()) {
+      case TensorType::kDataType: {
         const uint64_t number = r.varint();
         dtype = dtype_of(number);
         if (dtype == DType::kUndefined && number != 0)
           throw Error(ErrorCode::kUnsupported, fmt::format("element type {} of Core ML is not known", number));
         break;
       }
-      case tag(2, kVarint): rank = r.int64(); break;
-      case tag(3, kBytes): dims.push_back(parse_dim(r.bytes(), &variadic)); break;
+      case TensorType::kRank: rank = r.int64(); break;
+      case TensorType::kDimensions: dims.push_back(parse_dim(r.bytes(), &variadic)); break;
       default: r.skip(); result.lossy = true;
     }
   }
@@ -253,16 +254,16 @@ Dim TypeReader::parse_dim(std::string_view wire, bool* variadic) {
   bool constant = false;
   int64_t size = 0;
   for (Reader r(wire, origin_); r.next();) {
-    if (r.tag() == tag(1, kBytes)) {
+    if (r.field() == Dimension::kConstant) {
       constant = true;
       for (Reader c(r.bytes(), origin_); c.next();) {
-        if (c.tag() != tag(1, kVarint)) newer(c, "Dimension");
+        if (c.field() != Dimension::ConstantDimension::kSize) newer(c, "Dimension");
         size = c.int64();
       }
-    } else if (r.tag() == tag(2, kBytes)) {
+    } else if (r.field() == Dimension::kUnknown) {
       constant = false;
       for (Reader u(r.bytes(), origin_); u.next();) {
-        if (u.tag() != tag(1, kVarint)) newer(u, "Dimension");
+        if (u.field() != Dimension::UnknownDimension::kVariadic) newer(u, "Dimension");
         *variadic = u.varint() != 0;
       }
     } else {
@@ -280,64 +281,77 @@ Dim TypeReader::parse_dim(std::string_view wire, bool* variadic) {
 
 namespace {
 
-class TypeEncoder {
- public:
-  explicit TypeEncoder(const Types& types) : types_(types) {}
+std::string field(wire::Field f, std::string_view content) {
+  std::string out;
+  wire::append_bytes(out, f, content);
+  return out;
+}
+std::string number(wire::Field f, uint64_t v) {
+  std::string out;
+  if (v != 0) wire::append_number(out, f, v);
+  return out;
+}
 
-  std::string value_type(const Type* t) {
-    if (t == nullptr) invalid("a value without a type cannot be written", {"help: infer types first"});
-    switch (t->kind()) {
-      case TypeKind::kTensor: return field(1, tensor(t));
-      case TypeKind::kList: {
-        const Dim length = t->dims().empty() ? Dim() : t->dim(0);
-        return field(2, field(1, value_type(t->element())) + field(2, dim(length)));
-      }
-      case TypeKind::kTuple: {
-        std::string all;
-        for (const Type* e : t->elements()) all += field(1, value_type(e));
-        return field(3, all);
-      }
-      case TypeKind::kMap:
-        return field(4, field(1, field(1, number(1, data_type(t->dtype())))) + field(2, value_type(t->element())));
-      case TypeKind::kState: return field(5, field(1, value_type(t->element())));
-      default: break;
-    }
-    invalid(fmt::format("Core ML has no type {}", types_.to_string(t)));
-  }
+std::string data_type(DType dtype) {
+  const uint32_t n = number_of(dtype);
+  if (n == 0 && dtype != DType::kUndefined) invalid(fmt::format("Core ML has no element type {}", to_string(dtype)));
+  return number(TensorType::kDataType, n);
+}
 
- private:
-  static std::string field(uint32_t f, const std::string& content) {
-    std::string out;
-    wire::append_field(out, f, content);
-    return out;
-  }
-  static std::string number(uint32_t f, uint64_t v) {
-    std::string out;
-    if (v == 0) return out;
-    wire::append_varint(out, wire::tag(f, wire::kVarint));
-    wire::append_varint(out, v);
-    return out;
-  }
-  uint32_t data_type(DType dtype) const {
-    const uint32_t n = number_of(dtype);
-    if (n == 0 && dtype != DType::kUndefined) invalid(fmt::format("Core ML has no element type {}", to_string(dtype)));
-    return n;
-  }
-  std::string dim(Dim d) const { return d.is_int() ? field(1, number(1, static_cast<uint64_t>(d.value()))) : field(2, {}); }
-  std::string tensor(const Type* t) const {
-    std::string out = number(1, data_type(t->dtype()));
-    if (!t->ranked()) return out + number(2, static_cast<uint64_t>(-1)) + field(3, field(2, number(1, 1)));
-    out += number(2, t->rank());
-    for (Dim d : t->dims()) out += field(3, dim(d));
-    return out;
-  }
+std::string known_dim(int64_t size) {
+  return field(Dimension::kConstant, number(Dimension::ConstantDimension::kSize, static_cast<uint64_t>(size)));
+}
+std::string dim(Dim d) { return d.is_int() ? known_dim(d.value()) : field(Dimension::kUnknown, {}); }
 
-  const Types& types_;
-};
+std::string tensor_type(const Type* t) {
+  std::string out = data_type(t->dtype());
+  if (t->ranked()) {
+    out += number(TensorType::kRank, t->rank());
+    for (Dim d : t->dims()) out += field(TensorType::kDimensions, dim(d));
+  } else {
+    out += number(TensorType::kRank, static_cast<uint64_t>(-1));
+    out += field(TensorType::kDimensions, field(Dimension::kUnknown, number(Dimension::UnknownDimension::kVariadic, 1)));
+  }
+  return field(ValueType::kTensorType, out);
+}
+
+std::string list_type(const std::string& element, const std::string& length) {
+  return field(ValueType::kListType, field(ListType::kType, element) + field(ListType::kLength, length));
+}
 
 }  // namespace
 
-std::string encode_type(const Type* t, const Types& types) { return TypeEncoder(types).value_type(t); }
+std::string encode_tensor_type(DType dtype, std::span<const int64_t> shape) {
+  std::string out = data_type(dtype) + number(TensorType::kRank, shape.size());
+  for (int64_t size : shape) out += field(TensorType::kDimensions, known_dim(size));
+  return field(ValueType::kTensorType, out);
+}
+
+std::string encode_list_type(DType element, int64_t length) {
+  return list_type(encode_tensor_type(element, {}), known_dim(length));
+}
+
+std::string encode_type(const Type* t, const Types& types) {
+  if (t == nullptr) invalid("a value without a type cannot be written", {"help: infer types first"});
+  switch (t->kind()) {
+    case TypeKind::kTensor: return tensor_type(t);
+    case TypeKind::kList: return list_type(encode_type(t->element(), types), dim(t->dims().empty() ? Dim() : t->dim(0)));
+    case TypeKind::kTuple: {
+      std::string all;
+      for (const Type* e : t->elements()) all += field(TupleType::kTypes, encode_type(e, types));
+      return field(ValueType::kTupleType, all);
+    }
+    case TypeKind::kMap: {
+      const std::string key = field(ValueType::kTensorType, data_type(t->dtype()));
+      return field(ValueType::kDictionaryType,
+                   field(DictionaryType::kKeyType, key) + field(DictionaryType::kValueType, encode_type(t->element(), types)));
+    }
+    case TypeKind::kState:
+      return field(ValueType::kStateType, field(StateType::kWrappedType, encode_type(t->element(), types)));
+    default: break;
+  }
+  invalid(fmt::format("Core ML has no type {}", types.to_string(t)));
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Values
@@ -351,10 +365,10 @@ class ImmediateReader {
 
   TensorPtr read(std::string_view wire) {
     for (Reader r(wire, source_.origin); r.next();) {
-      if (r.type() != kBytes || r.field() > 7) newer(r, "TensorValue");
-      const uint32_t field = r.field();
+      if (r.type() != kBytes || r.number() > number_of(TensorValue::kBytes)) newer(r, "TensorValue");
+      const wire::Field field = r.field();
       for (Reader v(r.bytes(), source_.origin); v.next();) {
-        if (v.field() != 1) newer(v, "TensorValue");
+        if (v.number() != number_of(TensorValue::RepeatedInts::kValues)) newer(v, "TensorValue");  // it is 1 in all of them
         one(field, v);
       }
     }
@@ -374,18 +388,18 @@ class ImmediateReader {
   }
 
  private:
-  void one(uint32_t field, Reader& v) {
+  void one(wire::Field field, Reader& v) {
     switch (field) {
-      case 1: return fixed<uint32_t>(v, DType::kF32);
-      case 6: return fixed<uint64_t>(v, DType::kF64);
-      case 4:
+      case TensorValue::kFloats: return fixed<uint32_t>(v, DType::kF32);
+      case TensorValue::kDoubles: return fixed<uint64_t>(v, DType::kF64);
+      case TensorValue::kStrings:
         if (dtype_ != DType::kString || v.type() != kBytes) wrong("strings");
         strings_.emplace_back(v.bytes());
         return;
-      case 7:
+      case TensorValue::kBytes:
         if (dtype_ == DType::kString || dtype_ == DType::kBool || v.type() != kBytes) wrong("bytes");
         return piece(v.bytes());
-      case 3:
+      case TensorValue::kBools:
         if (dtype_ != DType::kBool) wrong("truth values");
         return varints(v);
       default:
@@ -465,7 +479,7 @@ std::vector<int64_t> static_shape(const Type* t) {
 TensorPtr read_list(std::string_view wire, const FileSource& source, ExternalFiles& weights, TypeReader& types) {
   std::vector<TensorPtr> elements;
   for (Reader r(wire, source.origin); r.next();) {
-    if (r.tag() != tag(1, kBytes)) return nullptr;
+    if (r.field() != ListValue::kValues) return nullptr;
     const ValueRead one = read_value(r.bytes(), source, weights, types);
     if (one.extra || one.tensor == nullptr || one.tensor->rank() != 0 || !one.type->is_tensor()) return nullptr;
     if (!elements.empty() && elements[0]->dtype() != one.tensor->dtype()) return nullptr;
@@ -495,10 +509,10 @@ ValueRead read_value(std::string_view wire, const FileSource& source, ExternalFi
   bool has_immediate = false, has_blob = false;
   TypeReader::Result type;
   for (Reader r(wire, source.origin); r.next();) {
-    switch (r.tag()) {
-      case tag(2, kBytes): type = types.read(r.bytes()); break;
-      case tag(3, kBytes): immediate = r.bytes(), has_immediate = true, has_blob = false; break;
-      case tag(5, kBytes): blob = r.bytes(), has_blob = true, has_immediate = false; break;
+    switch (r.field()) {
+      case milspec::Value::kType: type = types.read(r.bytes()); break;
+      case milspec::Value::kImmediateValue: immediate = r.bytes(), has_immediate = true, has_blob = false; break;
+      case milspec::Value::kBlobFileValue: blob = r.bytes(), has_blob = true, has_immediate = false; break;
       default: r.skip(); out.extra = true;
     }
   }
@@ -509,9 +523,9 @@ ValueRead read_value(std::string_view wire, const FileSource& source, ExternalFi
     std::string_view name;
     uint64_t offset = 0;
     for (Reader r(blob, source.origin); r.next();) {
-      if (r.tag() == tag(1, kBytes)) {
+      if (r.field() == milspec::Value::BlobFileValue::kFileName) {
         name = r.bytes();
-      } else if (r.tag() == tag(2, kVarint)) {
+      } else if (r.field() == milspec::Value::BlobFileValue::kOffset) {
         offset = r.varint();
       } else {
         newer(r, "BlobFileValue");
@@ -524,11 +538,11 @@ ValueRead read_value(std::string_view wire, const FileSource& source, ExternalFi
   }
   if (!has_immediate) invalid("a value has a type and no content");
   for (Reader r(immediate, source.origin); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kBytes):
+    switch (r.field()) {
+      case milspec::Value::ImmediateValue::kTensor:
         out.tensor = ImmediateReader(out.type->dtype(), static_shape(out.type), source).read(r.bytes());
         break;
-      case tag(3, kBytes): out.tensor = read_list(r.bytes(), source, weights, types); break;
+      case milspec::Value::ImmediateValue::kList: out.tensor = read_list(r.bytes(), source, weights, types); break;
       default: r.skip();
     }
   }

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "dialects/mil/ops.h"
+#include "io/fields_coreml.h"
 #include "io/mil_names.h"
 #include "io/mil_parts.h"
 #include "io/same_tensors.h"
@@ -25,6 +26,11 @@ namespace sardonyx {
 namespace {
 
 using namespace mil_file;
+using milspec::Operation;
+using milspec::TensorValue;
+using wire::Field;
+using wire::MapEntry;
+using wire::Message;
 using wire::Writer;
 
 constexpr uint64_t kMaxMessage = (uint64_t{1} << 31) - 1;  // protobuf's limit
@@ -183,7 +189,15 @@ class MilWriter {
     return at->second;
   }
 
-  void value_type(uint32_t field, const Value& v, const Graph* g) {
+  // The type of a constant. Most are scalars: the name of each op is a string.
+  const std::string& constant_type(const Tensor& t) {
+    if (t.rank() != 0) return constant_type_ = encode_tensor_type(t.dtype(), t.shape());
+    std::string& known = scalar_types_[t.dtype()];
+    if (known.empty()) known = encode_tensor_type(t.dtype(), {});
+    return known;
+  }
+
+  void value_type(Field field, const Value& v, const Graph* g) {
     if (g != nullptr && !g->value_info.empty()) {
       const auto info = g->value_info.find(&v);
       const std::string_view recorded =
@@ -195,16 +209,16 @@ class MilWriter {
     w_.bytes(field, type_wire(v.type()));
   }
 
-  void named_type(uint32_t field, std::string_view name, const Value& v, const Graph* g) {
-    w_.begin(field);
-    w_.bytes(1, name);
-    value_type(2, v, g);
-    w_.end();
+  void named_type(Field field, std::string_view name, const Value& v, const Graph* g) {
+    const Message named(w_, field);
+    w_.bytes(milspec::NamedValueType::kName, name);
+    value_type(milspec::NamedValueType::kType, v, g);
   }
 
   static uint64_t wide(int64_t v) { return static_cast<uint64_t>(v); }
 
-  void packed(uint32_t field, const Tensor& t) {
+  // `field` is that of a message in TensorValue, `values` that of the numbers in it.
+  void packed_values(Field field, Field values, const Tensor& t) {
     std::vector<std::byte> scratch;
     const auto bytes = t.bytes(scratch);
     const TensorPtr dense = Tensor::borrow(t.dtype(), {t.shape().begin(), t.shape().end()}, bytes, nullptr);
@@ -215,123 +229,113 @@ class MilWriter {
     };
     uint64_t size = 0;
     for (int64_t i = 0; i < t.size(); ++i) size += wire::varint_size(element(i));
-    w_.begin(field);
-    if (t.size() != 0) {
-      w_.head(1, size);
-      std::string out;
-      for (int64_t i = 0; i < t.size(); ++i) wire::append_varint(out, element(i));
-      w_.raw(out);
-    }
-    w_.end();
+    const Message message(w_, field);
+    if (t.size() == 0) return;
+    w_.head(values, size);
+    std::string out;
+    for (int64_t i = 0; i < t.size(); ++i) wire::append_varint(out, element(i));
+    w_.raw(out);
   }
 
-  void plain(uint32_t field, const Tensor& t) {
-    w_.begin(field);
-    if (t.size() != 0) {
-      w_.head(1, t.byte_size());
-      onnx_file::write_bytes(w_, t);
-    }
-    w_.end();
+  void plain_values(Field field, Field values, const Tensor& t) {
+    const Message message(w_, field);
+    if (t.size() == 0) return;
+    w_.head(values, t.byte_size());
+    onnx_file::write_bytes(w_, t);
   }
 
   // Writes the content of a TensorValue.
   void tensor_value(const Tensor& t) {
     switch (t.dtype()) {
-      case DType::kF32: return plain(1, t);
+      case DType::kF32: return plain_values(TensorValue::kFloats, TensorValue::RepeatedFloats::kValues, t);
       case DType::kI16:
       case DType::kU16:
-      case DType::kI32: return packed(2, t);
-      case DType::kBool: return packed(3, t);
-      case DType::kString:
-        w_.begin(4);
-        for (const std::string& s : t.string_values()) w_.bytes(1, s);
-        w_.end();
+      case DType::kI32: return packed_values(TensorValue::kInts, TensorValue::RepeatedInts::kValues, t);
+      case DType::kBool: return packed_values(TensorValue::kBools, TensorValue::RepeatedBools::kValues, t);
+      case DType::kString: {
+        const Message strings(w_, TensorValue::kStrings);
+        for (const std::string& s : t.string_values()) w_.bytes(TensorValue::RepeatedStrings::kValues, s);
         return;
+      }
       case DType::kI64:
-      case DType::kU64: return packed(5, t);
-      case DType::kF64: return plain(6, t);
+      case DType::kU64: return packed_values(TensorValue::kLongInts, TensorValue::RepeatedLongInts::kValues, t);
+      case DType::kF64: return plain_values(TensorValue::kDoubles, TensorValue::RepeatedDoubles::kValues, t);
       default:
         if (number_of(t.dtype()) == 0) invalid(fmt::format("Core ML has no element type {}", to_string(t.dtype())));
-        return plain(7, t);
+        return plain_values(TensorValue::kBytes, TensorValue::RepeatedBytes::kValues, t);
     }
   }
 
-  void scalar_value(uint32_t field, const Tensor& t) {
-    w_.begin(field);
-    w_.bytes(2, type_wire(const_cast<Model&>(m_).types().tensor(t.dtype(), t.shape())));
-    w_.begin(3);
-    w_.begin(1);
+  // Writes a Value message that spells the elements out.
+  void immediate_value(Field field, const Tensor& t) {
+    const Message value(w_, field);
+    w_.bytes(milspec::Value::kType, constant_type(t));
+    const Message immediate(w_, milspec::Value::kImmediateValue);
+    const Message tensor(w_, milspec::Value::ImmediateValue::kTensor);
     tensor_value(t);
-    w_.end();
-    w_.end();
-    w_.end();
   }
 
-  // Writes a Value message.
-  void value(uint32_t field, const Tensor& t, const Type* type) {
-    if (type == nullptr) type = const_cast<Model&>(m_).types().tensor(t.dtype(), t.shape());
-    if (type->kind() == TypeKind::kList) {
-      w_.begin(field);
-      w_.bytes(2, type_wire(type));
-      w_.begin(3);
-      w_.begin(3);
-      for (int64_t i = 0; i < t.size(); ++i) {
-        if (t.dtype() == DType::kString) {
-          scalar_value(1, *Tensor::strings({}, {t.string_values()[static_cast<size_t>(i)]}));
-        } else {
-          std::vector<std::byte> scratch;
-          const size_t width = static_cast<size_t>(bit_width(t.dtype()) / 8);
-          const auto bytes = t.bytes(scratch).subspan(static_cast<size_t>(i) * width, width);
-          scalar_value(1, *Tensor::own(t.dtype(), {}, {bytes.begin(), bytes.end()}));
-        }
+  // Writes a Value message with a list of scalars.
+  void list_value(Field field, const Tensor& t, const std::string& type) {
+    const Message value(w_, field);
+    w_.bytes(milspec::Value::kType, type);
+    const Message immediate(w_, milspec::Value::kImmediateValue);
+    const Message list(w_, milspec::Value::ImmediateValue::kList);
+    for (int64_t i = 0; i < t.size(); ++i) {
+      TensorPtr element;
+      if (t.dtype() == DType::kString) {
+        element = Tensor::strings({}, {t.string_values()[static_cast<size_t>(i)]});
+      } else {
+        std::vector<std::byte> scratch;
+        const size_t width = static_cast<size_t>(bit_width(t.dtype()) / 8);
+        const auto bytes = t.bytes(scratch).subspan(static_cast<size_t>(i) * width, width);
+        element = Tensor::own(t.dtype(), {}, {bytes.begin(), bytes.end()});
       }
-      w_.end();
-      w_.end();
-      w_.end();
-      return;
+      immediate_value(milspec::ListValue::kValues, *element);
     }
+  }
+
+  // Writes a Value message. `type` is null where that of the tensor is meant.
+  void value(Field field, const Tensor& t, const Type* type) {
+    if (type != nullptr && type->kind() == TypeKind::kList) return list_value(field, t, type_wire(type));
     const BlobPlace* place = find_place(t);
-    if (place == nullptr) return scalar_value(field, t);
-    w_.begin(field);
-    w_.bytes(2, type_wire(const_cast<Model&>(m_).types().tensor(t.dtype(), t.shape())));
-    w_.begin(5);
-    w_.bytes(1, place->file);
-    w_.varint(2, place->offset);
-    w_.end();
-    w_.end();
+    if (place == nullptr) return immediate_value(field, t);
+    const Message value(w_, field);
+    w_.bytes(milspec::Value::kType, constant_type(t));
+    const Message blob(w_, milspec::Value::kBlobFileValue);
+    w_.bytes(milspec::Value::BlobFileValue::kFileName, place->file);
+    w_.varint(milspec::Value::BlobFileValue::kOffset, place->offset);
   }
 
-  void string_attr(uint32_t field, std::string_view key, std::string_view text) {
-    w_.begin(field);
-    w_.bytes(1, key);
-    scalar_value(2, *Tensor::strings({}, {std::string(text)}));
-    w_.end();
+  void string_attr(std::string_view key, std::string_view text) {
+    const Message entry(w_, Operation::kAttributes);
+    w_.bytes(MapEntry::kKey, key);
+    immediate_value(MapEntry::kValue, *Tensor::strings({}, {std::string(text)}));
   }
 
-  void attribute(uint32_t field, const NamedAttr& a) {
-    if (const auto* s = a.value.get<std::string>()) return string_attr(field, a.name, *s);
-    w_.begin(field);
-    w_.bytes(1, a.name);
-    Types& types = const_cast<Model&>(m_).types();
+  void value_attr(std::string_view key, const Tensor& t, const Type* type) {
+    const Message entry(w_, Operation::kAttributes);
+    w_.bytes(MapEntry::kKey, key);
+    value(MapEntry::kValue, t, type);
+  }
+
+  void attribute(const NamedAttr& a) {
+    if (const auto* s = a.value.get<std::string>()) return string_attr(a.name, *s);
+    if (const auto* b = a.value.get<bool>()) return value_attr(a.name, *Tensor::full(DType::kBool, {}, *b ? 1 : 0), nullptr);
+    if (const auto* i = a.value.get<int64_t>())
+      return value_attr(a.name, *Tensor::full(DType::kI32, {}, static_cast<double>(*i)), nullptr);
+    if (const auto* f = a.value.get<double>()) return value_attr(a.name, *Tensor::full(DType::kF32, {}, *f), nullptr);
+    if (const auto* t = a.value.get<TensorPtr>()) return value_attr(a.name, **t, nullptr);
+    const Message entry(w_, Operation::kAttributes);
+    w_.bytes(MapEntry::kKey, a.name);
     if (const auto* strings = a.value.get<Attr::Strings>()) {
-      const Type* element = types.scalar(DType::kString);
-      const Dim length = Dim::of(static_cast<int64_t>(strings->size()));
-      const TensorPtr t = Tensor::strings({static_cast<int64_t>(strings->size())}, *strings);
-      value(2, *t, types.make(TypeKind::kList, DType::kUndefined, {&element, 1}, {&length, 1}, true));
-    } else if (const auto* b = a.value.get<bool>()) {
-      value(2, *Tensor::full(DType::kBool, {}, *b ? 1 : 0), nullptr);
-    } else if (const auto* i = a.value.get<int64_t>()) {
-      value(2, *Tensor::full(DType::kI32, {}, static_cast<double>(*i)), nullptr);
-    } else if (const auto* f = a.value.get<double>()) {
-      value(2, *Tensor::full(DType::kF32, {}, *f), nullptr);
-    } else if (const auto* t = a.value.get<TensorPtr>()) {
-      value(2, **t, nullptr);
+      const auto length = static_cast<int64_t>(strings->size());
+      list_value(MapEntry::kValue, *Tensor::strings({length}, *strings), encode_list_type(DType::kString, length));
     } else if (const auto* o = a.value.get<OpaqueAttr>(); o != nullptr && o->text.starts_with("bytes:")) {
-      w_.bytes(2, unhex(std::string_view(o->text).substr(6)));
+      w_.bytes(MapEntry::kValue, unhex(std::string_view(o->text).substr(6)));
     } else {
       invalid(fmt::format("attribute '{}' cannot be written as Core ML: {}", a.name, to_string(a.value, m_.types())));
     }
-    w_.end();
   }
 
   static std::string unhex(std::string_view text) {
@@ -345,32 +349,27 @@ class MilWriter {
 
   // Writes an op for a constant.
   void const_op(std::string_view name, std::string_view result, const Tensor& t, const Value& v, const Graph* g) {
-    w_.begin(3);
-    w_.bytes(1, "const");
-    named_type(3, result, v, g);
-    string_attr(5, "name", name);
-    w_.begin(5);
-    w_.bytes(1, "val");
-    value(2, t, v.type());
-    w_.end();
-    w_.end();
+    const Message op(w_, milspec::Block::kOperations);
+    w_.bytes(Operation::kType, "const");
+    named_type(Operation::kOutputs, result, v, g);
+    string_attr("name", name);
+    value_attr("val", t, v.type());
   }
 
   void binding(const Node& n, size_t i) {
-    w_.begin(1);
+    const Message binding(w_, milspec::Argument::kArguments);
     const Value& v = *n.input(i);
     if (is_literal(n, i)) {
-      value(2, *v.constant(), v.type());
+      value(milspec::Argument::Binding::kValue, *v.constant(), v.type());
     } else {
-      w_.bytes(1, names_.of(v));
+      w_.bytes(milspec::Argument::Binding::kName, names_.of(v));
     }
-    w_.end();
   }
 
   void op(const Node& n, const Graph& g) {
     const Op& op = n.op();
-    w_.begin(3);
-    w_.bytes(1, op.name);
+    const Message operation(w_, milspec::Block::kOperations);
+    w_.bytes(Operation::kType, op.name);
     // The first versions of the constexpr ops take constant operands as attributes.
     const bool as_attributes = op.known && op.name.starts_with("constexpr_") && op.since_version <= 8;
     for (size_t i = 0; i < n.num_inputs();) {
@@ -383,53 +382,40 @@ class MilWriter {
         ++end;
       }
       if (n.input(i) != nullptr && !(as_attributes && is_literal(n, i))) {
-        w_.begin(2);
-        w_.bytes(1, slot->name);
-        w_.begin(2);
+        const Message entry(w_, Operation::kInputs);
+        w_.bytes(MapEntry::kKey, slot->name);
+        const Message argument(w_, MapEntry::kValue);
         for (size_t k = i; k < end; ++k) binding(n, k);
-        w_.end();
-        w_.end();
       }
       i = end;
     }
-    for (const Value& v : n.results()) named_type(3, names_.of(v), v, &g);
+    for (const Value& v : n.results()) named_type(Operation::kOutputs, names_.of(v), v, &g);
     for (const Body& b : n.bodies()) {
-      w_.begin(4);
+      const Message message(w_, Operation::kBlocks);
       block(*b.graph);
-      w_.end();
     }
-    if (const auto name = names_.of(n)) string_attr(5, "name", *name);
-    if (n.extra() != nullptr && n.extra()->payload) {
-      w_.begin(5);
-      w_.bytes(1, "val");
-      value(2, *n.extra()->payload, n.result()->type());
-      w_.end();
-    }
+    if (const auto name = names_.of(n)) string_attr("name", *name);
+    if (n.extra() != nullptr && n.extra()->payload) value_attr("val", *n.extra()->payload, n.result()->type());
     for (size_t i = 0; as_attributes && i < n.num_inputs(); ++i) {
-      if (!is_literal(n, i)) continue;
-      w_.begin(5);
-      w_.bytes(1, slot_of(op, i, n.num_inputs())->name);
-      value(2, *n.input(i)->constant(), n.input(i)->type());
-      w_.end();
+      if (is_literal(n, i)) value_attr(slot_of(op, i, n.num_inputs())->name, *n.input(i)->constant(), n.input(i)->type());
     }
     if (!n.attrs().wire().empty()) {
       w_.raw(n.attrs().wire());
     } else {
-      for (const NamedAttr& a : n.attrs().items()) attribute(5, a);
+      for (const NamedAttr& a : n.attrs().items()) attribute(a);
     }
     w_.raw(record_.fields_of(n));
-    w_.end();
   }
 
   // Writes the content of a Block.
   void block(const Graph& g) {
     const bool nested = g.function() == nullptr;
     if (nested) {
-      for (const Port& p : g.inputs()) named_type(1, names_.of(*p.value), *p.value, &g);
+      for (const Port& p : g.inputs()) named_type(milspec::Block::kInputs, names_.of(*p.value), *p.value, &g);
     }
     for (size_t i = 0; i < g.outputs().size(); ++i) {
       if (g.output(i) == nullptr) invalid("a result of a block has no value");
-      w_.bytes(2, nested ? names_.of(*g.output(i)) : names_.output(g, i));
+      w_.bytes(milspec::Block::kOutputs, nested ? names_.of(*g.output(i)) : names_.output(g, i));
     }
     const auto constants = [&](const Node* n) {
       if (const auto* list = names_.before(g, n)) {
@@ -442,62 +428,60 @@ class MilWriter {
     }
     constants(nullptr);
     for (size_t i = 0; !nested && i < g.outputs().size(); ++i) {
-      if (!names_.needs_identity(g, i)) continue;
-      w_.begin(3);
-      w_.bytes(1, "identity");
-      w_.begin(2);
-      w_.bytes(1, "x");
-      w_.begin(2);
-      w_.begin(1);
-      w_.bytes(1, names_.of(*g.output(i)));
-      w_.end();
-      w_.end();
-      w_.end();
-      named_type(3, names_.output(g, i), *g.output(i), &g);
-      string_attr(5, "name", names_.output(g, i));
-      w_.end();
+      if (names_.needs_identity(g, i)) identity(*g.output(i), names_.output(g, i), g);
     }
     w_.raw(record_.of(g).fields);
   }
 
+  void identity(const Value& v, std::string_view result, const Graph& g) {
+    const Message op(w_, milspec::Block::kOperations);
+    w_.bytes(Operation::kType, "identity");
+    {
+      const Message entry(w_, Operation::kInputs);
+      w_.bytes(MapEntry::kKey, "x");
+      const Message argument(w_, MapEntry::kValue);
+      const Message binding(w_, milspec::Argument::kArguments);
+      w_.bytes(milspec::Argument::Binding::kName, names_.of(v));
+    }
+    named_type(Operation::kOutputs, result, v, &g);
+    string_attr("name", result);
+  }
+
   void function(const Function& f) {
     const Graph& g = f.graph();
-    for (const Port& p : g.inputs()) named_type(1, names_.of(*p.value), *p.value, &g);
+    for (const Port& p : g.inputs()) named_type(milspec::Function::kInputs, names_.of(*p.value), *p.value, &g);
     const std::string opset = f.mil_opset.empty() ? std::string(mil::opset_name(static_cast<int>(version()))) : f.mil_opset;
-    w_.text(2, opset);
-    w_.begin(3);
-    w_.bytes(1, opset);
-    w_.begin(2);
-    block(g);
-    w_.end();
-    w_.end();
+    w_.text(milspec::Function::kOpset, opset);
+    {
+      const Message entry(w_, milspec::Function::kBlockSpecializations);
+      w_.bytes(MapEntry::kKey, opset);
+      const Message content(w_, MapEntry::kValue);
+      block(g);
+    }
     w_.raw(record_.of(f.graph()).holder_fields);
   }
 
   void program() {
-    w_.int64(1, record_.model.program_version);
+    w_.int64(milspec::Program::kVersion, record_.model.program_version);
     for (const auto& f : m_.functions()) {
-      w_.begin(2);
-      w_.bytes(1, f->name);
-      w_.begin(2);
+      const Message entry(w_, milspec::Program::kFunctions);
+      w_.bytes(MapEntry::kKey, f->name);
+      const Message content(w_, MapEntry::kValue);
       function(*f);
-      w_.end();
-      w_.end();
     }
     w_.raw(record_.model.program_fields);
   }
 
   void model() {
-    w_.int64(1, version());
+    w_.int64(spec::Model::kSpecificationVersion, version());
     if (!record_.model.description.empty()) {
       if (w_.measuring()) description_ = describe_interface(record_.model.description, m_, names_);
-      w_.bytes(2, description_);
+      w_.bytes(spec::Model::kDescription, description_);
     }
-    // Fields below 502 first (isUpdatable), in protobuf's order.
+    // Fields before the program (isUpdatable) first, in protobuf's order.
     w_.raw(record_.model.fields);
-    w_.begin(502);
+    const Message content(w_, spec::Model::kMlProgram);
     program();
-    w_.end();
   }
 
   const Model& m_;
@@ -510,6 +494,8 @@ class MilWriter {
   std::unordered_map<const Tensor*, BlobPlace> place_of_;
   std::unordered_map<const Tensor*, const Tensor*> tied_;
   std::unordered_map<const Type*, std::string> types_;
+  std::unordered_map<DType, std::string> scalar_types_;
+  std::string constant_type_;
   Writer w_;
 };
 

@@ -106,7 +106,7 @@ AttributeScan scan_attribute(std::string_view wire, const char* origin);
 NamedAttr read_attribute(std::string_view wire, const ModelBytes& source, ExternalFiles& external, TypeReader& types);
 
 // A bytes field in wire format, including its tag.
-std::string bytes_field(uint32_t field, std::string_view bytes);
+std::string bytes_field(wire::Field field, std::string_view bytes);
 
 // Appends one StringStringEntryProto to `to`; one with unknown fields goes to *unknown as a whole, with its
 // tag.

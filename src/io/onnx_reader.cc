@@ -11,6 +11,7 @@
 #include <set>
 
 #include "dialects/onnx/runtimes.h"
+#include "io/fields_onnx.h"
 #include "io/foreign_files.h"
 #include "io/kept_message.h"
 #include "io/onnx_parts.h"
@@ -25,10 +26,7 @@ constexpr uint64_t kFarApart = 1 << 14;  // file bytes per tensor
 constexpr size_t kCopiedBytes = 1 << 14;
 
 using namespace onnx_file;
-using wire::kBytes;
-using wire::kVarint;
 using wire::Reader;
-using wire::tag;
 
 // The operator versions for the nodes of a graph, from the model or a function.
 struct Imports {
@@ -192,9 +190,9 @@ class OnnxReader {
 OpsetImport OnnxReader::read_import(std::string_view wire) {
   OpsetImport i;
   for (Reader r(wire, source_.origin); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kBytes): i.domain = r.bytes(); break;
-      case tag(2, kVarint): i.version = r.int64(); break;
+    switch (r.field()) {
+      case OperatorSetIdProto::kDomain: i.domain = r.bytes(); break;
+      case OperatorSetIdProto::kVersion: i.version = r.int64(); break;
       default: r.skip();
     }
   }
@@ -234,34 +232,34 @@ void OnnxReader::read(std::string_view bytes) {
   bool has_ir_version = false;
   std::vector<std::string_view> functions;
   for (Reader r(bytes, source_.origin); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kVarint):
+    switch (r.field()) {
+      case ModelProto::kIrVersion:
         m_.ir_version = r.int64();
         has_ir_version = true;
         break;
-      case tag(2, kBytes): m_.producer_name = r.bytes(); break;
-      case tag(3, kBytes): m_.producer_version = r.bytes(); break;
-      case tag(4, kBytes): m_.domain = r.bytes(); break;
-      case tag(5, kVarint): m_.model_version = r.int64(); break;
-      case tag(6, kBytes): m_.doc = r.bytes(); break;
-      case tag(7, kBytes):
+      case ModelProto::kProducerName: m_.producer_name = r.bytes(); break;
+      case ModelProto::kProducerVersion: m_.producer_version = r.bytes(); break;
+      case ModelProto::kDomain: m_.domain = r.bytes(); break;
+      case ModelProto::kModelVersion: m_.model_version = r.int64(); break;
+      case ModelProto::kDocString: m_.doc = r.bytes(); break;
+      case ModelProto::kGraph:
         join(graph, r.bytes(), source_);
         has_graph = true;
         break;
-      case tag(8, kBytes): add_import(m_.opset_imports, read_import(r.bytes())); break;
-      case tag(14, kBytes): {
+      case ModelProto::kOpsetImport: add_import(m_.opset_imports, read_import(r.bytes())); break;
+      case ModelProto::kMetadataProps: {
         const std::string_view entry = r.bytes();
         read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, m_.metadata,
                       record_.model.fields);
         break;
       }
-      case tag(20, kBytes): {
+      case ModelProto::kTrainingInfo: {
         record_.model.training_info.push_back(r.bytes());
         // Report missing files now; the elements are read when the model is written.
         (void)read_training_tensors(record_.model.training_info.back(), source_, external_);
         break;
       }
-      case tag(25, kBytes): functions.push_back(r.bytes()); break;
+      case ModelProto::kFunctions: functions.push_back(r.bytes()); break;
       default: record_.model.fields += r.skip();
     }
   }
@@ -289,10 +287,10 @@ void OnnxReader::read(std::string_view bytes) {
 OnnxReader::FunctionWire OnnxReader::scan_function(std::string_view wire) {
   FunctionWire f{.wire = wire};
   for (Reader r(wire, source_.origin); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kBytes): f.name = r.bytes(); break;
-      case tag(10, kBytes): f.domain = r.bytes(); break;
-      case tag(13, kBytes): f.overload = r.bytes(); break;
+    switch (r.field()) {
+      case FunctionProto::kName: f.name = r.bytes(); break;
+      case FunctionProto::kDomain: f.domain = r.bytes(); break;
+      case FunctionProto::kOverload: f.overload = r.bytes(); break;
       default: r.skip();
     }
   }
@@ -308,17 +306,17 @@ void OnnxReader::read_function(const FunctionWire& scanned) {
   std::vector<Name> inputs, outputs;
   std::string fields;
   for (Reader r(scanned.wire, source_.origin); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kBytes):
-      case tag(10, kBytes):
-      case tag(13, kBytes): r.skip(); break;
-      case tag(4, kBytes): inputs.push_back(r.name()); break;
-      case tag(5, kBytes): outputs.push_back(r.name()); break;
-      case tag(6, kBytes): f.attributes.emplace_back(r.bytes()); break;
-      case tag(7, kBytes): nodes.push_back(r.bytes()); break;
-      case tag(8, kBytes): f.doc = r.bytes(); break;
-      case tag(9, kBytes): add_import(f.opset_imports, read_import(r.bytes())); break;
-      case tag(11, kBytes): {
+    switch (r.field()) {
+      case FunctionProto::kName:
+      case FunctionProto::kDomain:
+      case FunctionProto::kOverload: r.skip(); break;
+      case FunctionProto::kInput: inputs.push_back(r.name()); break;
+      case FunctionProto::kOutput: outputs.push_back(r.name()); break;
+      case FunctionProto::kAttribute: f.attributes.emplace_back(r.bytes()); break;
+      case FunctionProto::kNode: nodes.push_back(r.bytes()); break;
+      case FunctionProto::kDocString: f.doc = r.bytes(); break;
+      case FunctionProto::kOpsetImport: add_import(f.opset_imports, read_import(r.bytes())); break;
+      case FunctionProto::kAttributeProto: {
         const std::string_view a = r.bytes();
         if (scan_attribute(a, source_.origin).has_graph) {
           fields.append(r.start(), static_cast<size_t>(r.at() - r.start()));
@@ -327,8 +325,8 @@ void OnnxReader::read_function(const FunctionWire& scanned) {
         }
         break;
       }
-      case tag(12, kBytes): infos.push_back(r.bytes()); break;
-      case tag(14, kBytes): {
+      case FunctionProto::kValueInfo: infos.push_back(r.bytes()); break;
+      case FunctionProto::kMetadataProps: {
         const std::string_view entry = r.bytes();
         read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, f.metadata, fields);
         break;
@@ -373,23 +371,23 @@ void OnnxReader::read_graph(Graph& g, std::string_view wire, Scope* outer, Impor
   size_t node_count = 0;
   Trail trail(source_.file);
   for (Reader r(wire, source_.origin); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kBytes):
+    switch (r.field()) {
+      case GraphProto::kNode:
         ++node_count;
         r.skip();
         break;
-      case tag(2, kBytes): g.set_name(r.name()); break;
-      case tag(5, kBytes):
+      case GraphProto::kName: g.set_name(r.name()); break;
+      case GraphProto::kInitializer:
         dense.push_back(r.bytes());
         trail.passed(dense.back().data());
         break;
-      case tag(10, kBytes): g.doc = r.bytes(); break;
-      case tag(11, kBytes): inputs.push_back(r.bytes()); break;
-      case tag(12, kBytes): outputs.push_back(r.bytes()); break;
-      case tag(13, kBytes): infos.push_back(r.bytes()); break;
-      case tag(14, kBytes): record_.graphs[&g].quantization_annotations.push_back(r.bytes()); break;
-      case tag(15, kBytes): sparse.push_back(r.bytes()); break;
-      case tag(16, kBytes): {
+      case GraphProto::kDocString: g.doc = r.bytes(); break;
+      case GraphProto::kInput: inputs.push_back(r.bytes()); break;
+      case GraphProto::kOutput: outputs.push_back(r.bytes()); break;
+      case GraphProto::kValueInfo: infos.push_back(r.bytes()); break;
+      case GraphProto::kQuantizationAnnotation: record_.graphs[&g].quantization_annotations.push_back(r.bytes()); break;
+      case GraphProto::kSparseInitializer: sparse.push_back(r.bytes()); break;
+      case GraphProto::kMetadataProps: {
         const std::string_view entry = r.bytes();
         read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, g.metadata, fields);
         break;
@@ -402,7 +400,7 @@ void OnnxReader::read_graph(Graph& g, std::string_view wire, Scope* outer, Impor
     Scope s(g, outer, imports, depth, node_count + inputs.size() + dense.size() + sparse.size());
     read_constants(s, dense, sparse, inputs);
     for (Reader r(wire, source_.origin); r.next();) {
-      if (r.tag() == tag(1, kBytes)) {
+      if (r.field() == GraphProto::kNode) {
         read_node(s, r.bytes());
       } else {
         trail.passed(r.at());
@@ -609,11 +607,11 @@ void OnnxReader::take_graph_attribute(NodeFields& f, std::string_view wire) {
   GraphAttribute a;
   std::vector<std::string_view> list;
   for (Reader r(wire, source_.origin); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kBytes): a.name = r.bytes(); break;
-      case tag(6, kBytes): join(a.graph, r.bytes(), source_); break;
-      case tag(11, kBytes): list.push_back(r.bytes()); break;
-      case tag(20, kVarint): r.skip(); break;
+    switch (r.field()) {
+      case AttributeProto::kName: a.name = r.bytes(); break;
+      case AttributeProto::kG: join(a.graph, r.bytes(), source_); break;
+      case AttributeProto::kGraphs: list.push_back(r.bytes()); break;
+      case AttributeProto::kType: r.skip(); break;
       default: a.fields += r.skip();
     }
   }
@@ -631,18 +629,18 @@ void OnnxReader::read_node(Scope& s, std::string_view wire) {
   Node* made = nullptr;
   try {
     for (Reader r(wire, source_.origin); r.next();) {
-      switch (r.tag()) {
-        case tag(1, kBytes): f.inputs.push_back(r.name()); break;
-        case tag(2, kBytes): {
+      switch (r.field()) {
+        case NodeProto::kInput: f.inputs.push_back(r.name()); break;
+        case NodeProto::kOutput: {
           f.outputs.push_back(r.name());
           // Prefetch the table's slot while the rest of the node is read.
           f.hashes.push_back(NameTable<Value>::hash(f.outputs.back().view()));
           s.names.prefetch(f.hashes.back());
           break;
         }
-        case tag(3, kBytes): f.name = r.name(); break;
-        case tag(4, kBytes): f.type = r.bytes(); break;
-        case tag(5, kBytes): {
+        case NodeProto::kName: f.name = r.name(); break;
+        case NodeProto::kOpType: f.type = r.bytes(); break;
+        case NodeProto::kAttribute: {
           const std::string_view a = r.bytes();
           const AttributeScan found = scan(a);
           if (found.has_graph) {
@@ -653,14 +651,14 @@ void OnnxReader::read_node(Scope& s, std::string_view wire) {
           }
           break;
         }
-        case tag(6, kBytes): f.doc = r.bytes(); break;
-        case tag(7, kBytes):
+        case NodeProto::kDocString: f.doc = r.bytes(); break;
+        case NodeProto::kDomain:
           f.domain = r.bytes();
           // The other name of the default domain; kept as in the file.
           if (f.domain == "ai.onnx") f.unknown.append(r.start(), static_cast<size_t>(r.at() - r.start()));
           break;
-        case tag(8, kBytes): f.overload = r.bytes(); break;
-        case tag(9, kBytes): {
+        case NodeProto::kOverload: f.overload = r.bytes(); break;
+        case NodeProto::kMetadataProps: {
           const std::string_view entry = r.bytes();
           read_metadata(entry, {r.start(), static_cast<size_t>(r.at() - r.start())}, source_.origin, f.metadata, f.unknown);
           break;
@@ -767,7 +765,7 @@ TensorPtr OnnxReader::payload(const NamedAttr& a, std::string_view attribute_wir
     if (const auto* list = a.value.get<Attr::Strings>()) return Tensor::strings({static_cast<int64_t>(list->size())}, *list);
   } else if (a.name == "sparse_value") {
     for (Reader r(attribute_wire, source_.origin); r.next();) {
-      if (r.tag() == tag(22, kBytes)) return read_sparse_tensor(r.bytes(), source_, external_).tensor;
+      if (r.field() == AttributeProto::kSparseTensor) return read_sparse_tensor(r.bytes(), source_, external_).tensor;
       r.skip();
     }
   }

@@ -9,7 +9,9 @@
 #include <iterator>
 #include <ranges>
 
+#include "dialects/onnx/attribute_type.h"
 #include "io/apart.h"
+#include "io/fields_onnx.h"
 #include "io/kept_message.h"
 #include "io/sinks.h"
 #include "io/write_names.h"
@@ -22,6 +24,8 @@ namespace sardonyx {
 namespace {
 
 using namespace onnx_file;
+using wire::Field;
+using wire::Message;
 using wire::Writer;
 
 constexpr uint64_t kMaxMessage = (uint64_t{1} << 31) - 1;  // protobuf's limit
@@ -32,7 +36,7 @@ constexpr uint64_t kSmallAlignment = 64;
 std::string_view wire_name(std::string_view info) {
   std::string_view name;
   for (wire::Reader r(info, info.data()); r.next();) {
-    if (r.tag() == wire::tag(1, wire::kBytes)) {
+    if (r.field() == ValueInfoProto::kName) {
       name = r.bytes();
     } else {
       r.skip();
@@ -139,21 +143,20 @@ class OnnxWriter {
   void place_graph(const Graph& g, const std::string& data_file);
 
   void write_model();
-  void write_import(uint32_t field, const OpsetImport& i);
+  void write_import(Field field, const OpsetImport& i);
   void write_function(const Function& f);
   void write_graph(const Graph& g);
   void write_initializers(const Graph& g);
   void write_constant_nodes(const Graph& g);
   void write_inputs(const Graph& g);
-  void write_port(uint32_t field, const Port& port, Name name);
-  void write_value_infos(uint32_t field, const Graph& g);
-  void write_nodes(uint32_t field, const Graph& g);
+  void write_port(Field field, const Port& port, Name name);
+  void write_value_infos(Field field, const Graph& g);
+  void write_nodes(Field field, const Graph& g);
   void write_node(const Node& n);
   void write_bodies(const Node& n);
-  void write_identities(uint32_t field, const Graph& g);
+  void write_identities(Field field, const Graph& g);
   void write_provenance(const Node& n);
 
-  void name(uint32_t field, Name n) { w_.name(field, n); }
   bool is_local(const Graph& g) const { return g.function() != nullptr && g.function() != &m_.main(); }
 
   const Model& m_;
@@ -237,71 +240,67 @@ void OnnxWriter::place_tensors(const std::string& data_file) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Model and functions
 
-void OnnxWriter::write_import(uint32_t field, const OpsetImport& i) {
-  w_.begin(field);
-  w_.text(1, i.domain);  // the default domain has no name
-  w_.int64(2, i.version);
-  w_.end();
+void OnnxWriter::write_import(Field field, const OpsetImport& i) {
+  const Message import(w_, field);
+  w_.text(OperatorSetIdProto::kDomain, i.domain);  // the default domain has no name
+  w_.int64(OperatorSetIdProto::kVersion, i.version);
 }
 
 void OnnxWriter::write_model() {
-  w_.int64(1, ir_version_);
-  w_.text(2, m_.producer_name);
-  w_.text(3, m_.producer_version);
-  w_.text(4, m_.domain);
-  if (m_.model_version != 0) w_.int64(5, m_.model_version);
-  w_.text(6, m_.doc);
-  w_.begin(7);
-  write_graph(m_.graph());
-  w_.end();
-  for (const OpsetImport& i : m_.opset_imports) write_import(8, i);
-  write_metadata(w_, 14, m_.metadata);
+  w_.int64(ModelProto::kIrVersion, ir_version_);
+  w_.text(ModelProto::kProducerName, m_.producer_name);
+  w_.text(ModelProto::kProducerVersion, m_.producer_version);
+  w_.text(ModelProto::kDomain, m_.domain);
+  if (m_.model_version != 0) w_.int64(ModelProto::kModelVersion, m_.model_version);
+  w_.text(ModelProto::kDocString, m_.doc);
+  {
+    const Message graph(w_, ModelProto::kGraph);
+    write_graph(m_.graph());
+  }
+  for (const OpsetImport& i : m_.opset_imports) write_import(ModelProto::kOpsetImport, i);
+  write_metadata(w_, ModelProto::kMetadataProps, m_.metadata);
   for (std::string_view t : record_.model.training_info) {
-    w_.begin(20);
+    const Message training(w_, ModelProto::kTrainingInfo);
     write_training_info(w_, t, training_tensors_, &places_);
-    w_.end();
   }
   for (const auto& f : m_.functions().subspan(1)) {
-    w_.begin(25);
+    const Message function(w_, ModelProto::kFunctions);
     write_function(*f);
-    w_.end();
   }
   w_.raw(record_.model.fields);
 }
 
 void OnnxWriter::write_function(const Function& f) {
   const Graph& g = f.graph();
-  w_.text(1, f.name);
-  for (size_t i = 0; i < g.inputs().size(); ++i) name(4, names_.input(g, i));
-  for (size_t i = 0; i < g.outputs().size(); ++i) name(5, names_.output(g, i));
-  for (const std::string& a : f.attributes) w_.bytes(6, a);
+  w_.text(FunctionProto::kName, f.name);
+  for (size_t i = 0; i < g.inputs().size(); ++i) w_.name(FunctionProto::kInput, names_.input(g, i));
+  for (size_t i = 0; i < g.outputs().size(); ++i) w_.name(FunctionProto::kOutput, names_.output(g, i));
+  for (const std::string& a : f.attributes) w_.bytes(FunctionProto::kAttribute, a);
   write_constant_nodes(g);
-  write_nodes(7, g);
-  write_identities(7, g);
-  w_.text(8, f.doc);
+  write_nodes(FunctionProto::kNode, g);
+  write_identities(FunctionProto::kNode, g);
+  w_.text(FunctionProto::kDocString, f.doc);
   // A function without opset imports uses the model's.
-  for (const OpsetImport& i : f.opset_imports.empty() ? m_.opset_imports : f.opset_imports) write_import(9, i);
-  w_.text(10, f.domain);
+  for (const OpsetImport& i : f.opset_imports.empty() ? m_.opset_imports : f.opset_imports)
+    write_import(FunctionProto::kOpsetImport, i);
+  w_.text(FunctionProto::kDomain, f.domain);
   for (const NamedAttr& a : f.default_attributes) {
-    w_.begin(11);
+    const Message attribute(w_, FunctionProto::kAttributeProto);
     write_attribute(w_, a, nullptr, m_.dims(), nullptr);
-    w_.end();
   }
-  write_value_infos(12, g);
-  w_.text(13, f.overload);
-  write_metadata(w_, 14, f.metadata);
+  write_value_infos(FunctionProto::kValueInfo, g);
+  w_.text(FunctionProto::kOverload, f.overload);
+  write_metadata(w_, FunctionProto::kMetadataProps, f.metadata);
   w_.raw(record_.of(g).holder_fields);
 }
 
 void OnnxWriter::write_constant_nodes(const Graph& g) {
   for (const Value* v : g.constants()) {
-    w_.begin(7);
-    name(2, names_.of(*v));
-    w_.bytes(4, "Constant");
-    w_.begin(5);
+    const Message node(w_, FunctionProto::kNode);
+    w_.name(NodeProto::kOutput, names_.of(*v));
+    w_.bytes(NodeProto::kOpType, "Constant");
+    const Message attribute(w_, NodeProto::kAttribute);
     write_attribute(w_, {"value", v->constant()}, nullptr, m_.dims(), &places_);
-    w_.end();
-    w_.end();
   }
 }
 
@@ -309,21 +308,21 @@ void OnnxWriter::write_constant_nodes(const Graph& g) {
 // Graphs
 
 void OnnxWriter::write_graph(const Graph& g) {
-  write_nodes(1, g);
-  write_identities(1, g);
-  w_.text(2, g.name().view());
+  write_nodes(GraphProto::kNode, g);
+  write_identities(GraphProto::kNode, g);
+  w_.text(GraphProto::kName, g.name().view());
   write_initializers(g);
-  w_.text(10, g.doc);
+  w_.text(GraphProto::kDocString, g.doc);
   write_inputs(g);
-  for (size_t i = 0; i < g.outputs().size(); ++i) write_port(12, g.outputs()[i], names_.output(g, i));
-  write_value_infos(13, g);
-  for (std::string_view q : record_.of(g).quantization_annotations) w_.bytes(14, q);
+  for (size_t i = 0; i < g.outputs().size(); ++i) write_port(GraphProto::kOutput, g.outputs()[i], names_.output(g, i));
+  write_value_infos(GraphProto::kValueInfo, g);
+  for (std::string_view q : record_.of(g).quantization_annotations) w_.bytes(GraphProto::kQuantizationAnnotation, q);
   for (const Value* v : g.constants()) {
     if (record_.sparse.empty()) break;
     const auto at = record_.sparse.find(v->constant().get());
-    if (at != record_.sparse.end()) w_.bytes(15, at->second.wire);
+    if (at != record_.sparse.end()) w_.bytes(GraphProto::kSparseInitializer, at->second.wire);
   }
-  write_metadata(w_, 16, g.metadata);
+  write_metadata(w_, GraphProto::kMetadataProps, g.metadata);
   w_.raw(record_.of(g).fields);
 }
 
@@ -337,9 +336,10 @@ void OnnxWriter::write_initializers(const Graph& g) {
   size_t written = 0;
   auto next_default = defaults.begin();
   const auto write = [&](const Tensor& t, Name n, std::string_view fields) {
-    w_.begin(5);
-    write_tensor(w_, t, n.view(), fields, &places_);
-    w_.end();
+    {
+      const Message tensor(w_, GraphProto::kInitializer);
+      write_tensor(w_, t, n.view(), fields, &places_);
+    }
     pages_.written(t);
     ++written;
   };
@@ -357,7 +357,7 @@ void OnnxWriter::write_initializers(const Graph& g) {
   write_defaults(true);
 }
 
-void OnnxWriter::write_port(uint32_t field, const Port& port, Name n) {
+void OnnxWriter::write_port(Field field, const Port& port, Name n) {
   const std::string_view recorded = record_.entry(port.entry, port.declared);
   if (!recorded.empty() && n == port.name && n.view() == wire_name(recorded)) {
     w_.bytes(field, recorded);
@@ -365,14 +365,13 @@ void OnnxWriter::write_port(uint32_t field, const Port& port, Name n) {
   }
   const Type* type = port.declared;
   if (type == nullptr) type = port.value != nullptr ? port.value->type() : port.use->value->type();
-  w_.begin(field);
+  const Message info(w_, field);
   write_value_info(w_, n.view(), type, port.doc, port.metadata, m_.dims());
-  w_.end();
 }
 
 void OnnxWriter::write_inputs(const Graph& g) {
   if (m_.ir_version >= 4) {
-    for (size_t i = 0; i < g.inputs().size(); ++i) write_port(11, g.inputs()[i], names_.input(g, i));
+    for (size_t i = 0; i < g.inputs().size(); ++i) write_port(GraphProto::kInput, g.inputs()[i], names_.input(g, i));
     return;
   }
   // Before IR version 4, initializers are listed as inputs: at their old position, or at the end.
@@ -389,30 +388,28 @@ void OnnxWriter::write_inputs(const Graph& g) {
       if (next_listed->place == UINT32_MAX) continue;
       const Value& v = *next_listed->constant;
       if (wire_name(next_listed->wire) == names_.of(v).view()) {
-        w_.bytes(11, next_listed->wire);
+        w_.bytes(GraphProto::kInput, next_listed->wire);
       } else {
-        w_.begin(11);
+        const Message input(w_, GraphProto::kInput);
         write_value_info(w_, names_.of(v).view(), v.type(), {}, {}, m_.dims());
-        w_.end();
       }
       ++written;
     }
   };
   for (size_t i = 0; i < g.inputs().size(); ++i) {
     write_listed(false);
-    write_port(11, g.inputs()[i], names_.input(g, i));
+    write_port(GraphProto::kInput, g.inputs()[i], names_.input(g, i));
     ++written;
   }
   write_listed(true);
   for (const Value* v : g.constants()) {
     if (listed[v]) continue;
-    w_.begin(11);
+    const Message input(w_, GraphProto::kInput);
     write_value_info(w_, names_.of(*v).view(), v->type(), {}, {}, m_.dims());
-    w_.end();
   }
 }
 
-void OnnxWriter::write_value_infos(uint32_t field, const Graph& g) {
+void OnnxWriter::write_value_infos(Field field, const Graph& g) {
   // In file order, then the added ones.
   std::vector<std::pair<const Value*, const ValueInfo*>> entries;
   entries.reserve(g.value_info.size());
@@ -435,9 +432,8 @@ void OnnxWriter::write_value_infos(uint32_t field, const Graph& g) {
     }
     static const Notes kNone;
     const Notes& notes = info->notes != nullptr ? *info->notes : kNone;
-    w_.begin(field);
+    const Message message(w_, field);
     write_value_info(w_, n, info->declared, notes.doc, notes.metadata, m_.dims());
-    w_.end();
   }
   for (std::string_view w : record_.of(g).loose_value_info) w_.bytes(field, w);
   if (!options_.inferred_types) return;
@@ -446,9 +442,8 @@ void OnnxWriter::write_value_infos(uint32_t field, const Graph& g) {
       if (v.type() == nullptr || names_.of(v).empty() || g.value_info.contains(&v)) continue;
       const bool returned = std::ranges::any_of(v.uses(), [&](const Use& u) { return u.owner == &g.boundary(); });
       if (returned) continue;  // the signature has it
-      w_.begin(field);
+      const Message message(w_, field);
       write_value_info(w_, names_.of(v).view(), v.type(), {}, {}, m_.dims());
-      w_.end();
     }
   }
 }
@@ -456,36 +451,34 @@ void OnnxWriter::write_value_infos(uint32_t field, const Graph& g) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Nodes
 
-void OnnxWriter::write_nodes(uint32_t field, const Graph& g) {
+void OnnxWriter::write_nodes(Field field, const Graph& g) {
   for (const Node& n : g.nodes()) {
-    w_.begin(field);
+    const Message node(w_, field);
     write_node(n);
-    w_.end();
   }
 }
 
-void OnnxWriter::write_identities(uint32_t field, const Graph& g) {
+void OnnxWriter::write_identities(Field field, const Graph& g) {
   for (size_t i = 0; i < g.outputs().size(); ++i) {
     if (!names_.needs_identity(g, i)) continue;
-    w_.begin(field);
-    name(1, names_.of(*g.output(i)));
-    name(2, names_.output(g, i));
-    w_.bytes(4, "Identity");
-    w_.end();
+    const Message node(w_, field);
+    w_.name(NodeProto::kInput, names_.of(*g.output(i)));
+    w_.name(NodeProto::kOutput, names_.output(g, i));
+    w_.bytes(NodeProto::kOpType, "Identity");
   }
 }
 
 void OnnxWriter::write_node(const Node& n) {
   for (const Use& u : n.operands()) {
     if (u.value == nullptr) {
-      w_.bytes(1, {});
+      w_.bytes(NodeProto::kInput, {});
     } else {
-      name(1, names_.of(*u.value));
+      w_.name(NodeProto::kInput, names_.of(*u.value));
     }
   }
-  for (const Value& v : n.results()) name(2, names_.of(v));
-  if (!n.name().empty()) name(3, n.name());
-  w_.bytes(4, n.op().name);
+  for (const Value& v : n.results()) w_.name(NodeProto::kOutput, names_.of(v));
+  if (!n.name().empty()) w_.name(NodeProto::kName, n.name());
+  w_.bytes(NodeProto::kOpType, n.op().name);
   const NodeExtra* extra = n.extra();
   if (extra != nullptr && extra->payload) {
     const Attrs* read = extra->payload_attrs;
@@ -503,31 +496,29 @@ void OnnxWriter::write_node(const Node& n) {
           value.tensor_fields = original.tensor_fields;
         }
       }
-      w_.begin(5);
+      const Message attribute(w_, NodeProto::kAttribute);
       write_attribute(w_, value, nullptr, m_.dims(), &places_);
-      w_.end();
     }
   }
   if (!n.attrs().wire().empty()) {
     w_.raw(n.attrs().wire());
   } else {
     for (const NamedAttr& a : n.attrs().items()) {
-      w_.begin(5);
+      const Message attribute(w_, NodeProto::kAttribute);
       write_attribute(w_, a, &n.op(), m_.dims(), &places_);
-      w_.end();
     }
   }
   if (extra == nullptr) {
-    w_.text(7, n.op().domain);
+    w_.text(NodeProto::kDomain, n.op().domain);
     write_provenance(n);
     if (!record_.nodes.empty()) w_.raw(record_.fields_of(n));
     return;
   }
   write_bodies(n);
-  w_.text(6, extra->doc);
-  w_.text(7, n.op().domain);
-  w_.text(8, extra->overload);
-  write_metadata(w_, 9, extra->metadata);
+  w_.text(NodeProto::kDocString, extra->doc);
+  w_.text(NodeProto::kDomain, n.op().domain);
+  w_.text(NodeProto::kOverload, extra->overload);
+  write_metadata(w_, NodeProto::kMetadataProps, extra->metadata);
   write_provenance(n);
   w_.raw(record_.fields_of(n));
 }
@@ -537,17 +528,15 @@ void OnnxWriter::write_bodies(const Node& n) {
   for (size_t i = 0; i < bodies.size();) {
     const Body& first = bodies[i];
     const bool list = first.in_list;
-    w_.begin(5);
-    name(1, first.name);
+    const Message attribute(w_, NodeProto::kAttribute);
+    w_.name(AttributeProto::kName, first.name);
     do {
-      w_.begin(list ? 11 : 6);
+      const Message graph(w_, list ? AttributeProto::kGraphs : AttributeProto::kG);
       write_graph(*bodies[i].graph);
-      w_.end();
       ++i;
     } while (list && i < bodies.size() && bodies[i].in_list && bodies[i].name == first.name);
-    w_.int64(20, list ? 10 : 5);
+    w_.int64(AttributeProto::kType, list ? attribute_type::kGraphs : attribute_type::kGraph);
     w_.raw(record_.of(*first.graph).holder_fields);
-    w_.end();
   }
 }
 
@@ -556,9 +545,9 @@ void OnnxWriter::write_provenance(const Node& n) {
   if (n.provenance() == 0 || options_.provenance == WriteOptions::Provenance::kOff) return;
   const auto entry = [](std::string& to, std::string_view key, std::string_view value) {
     std::string content;
-    wire::append_field(content, 1, key);
-    wire::append_field(content, 2, value);
-    wire::append_field(to, 9, content);
+    wire::append_bytes(content, StringStringEntryProto::kKey, key);
+    wire::append_bytes(content, StringStringEntryProto::kValue, value);
+    wire::append_bytes(to, NodeProto::kMetadataProps, content);
   };
   const auto encode = [&](const Metadata* own) {
     const Provenance& p = m_.provenance(n.provenance());

@@ -2,16 +2,13 @@
 #include <fmt/format.h>
 
 #include "dialects/onnx/attribute_type.h"
+#include "io/fields_onnx.h"
 #include "io/onnx_parts.h"
 
 namespace sardonyx::onnx_file {
 namespace {
 
-using wire::kBytes;
-using wire::kFixed32;
-using wire::kVarint;
 using wire::Reader;
-using wire::tag;
 
 constexpr int kMaxTypeDepth = 32;
 
@@ -51,13 +48,13 @@ const Type* TypeReader::read(std::string_view wire) {
 Dim TypeReader::parse_dim(std::string_view wire) {
   Dim dim;
   for (Reader r(wire, origin_); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kVarint): {
+    switch (r.field()) {
+      case TensorShapeProto::Dimension::kDimValue: {
         const int64_t size = r.int64();
         dim = size < 0 ? Dim() : Dim::of(size);  // some exporters write -1 for an unknown size
         break;
       }
-      case tag(2, kBytes): {
+      case TensorShapeProto::Dimension::kDimParam: {
         const std::string_view text = r.bytes();
         if (text.empty()) {
           dim = Dim();
@@ -82,12 +79,12 @@ const Type* TypeReader::parse_tensor(std::string_view wire, TypeKind kind) {
   bool ranked = false;
   std::vector<Dim> dims;
   for (Reader r(wire, origin_); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kVarint): dtype = element_type(r.int32()); break;
-      case tag(2, kBytes):
+    switch (r.field()) {
+      case TypeProto::Tensor::kElemType: dtype = element_type(r.int32()); break;
+      case TypeProto::Tensor::kShape:
         ranked = true;
         for (Reader s(r.bytes(), origin_); s.next();) {
-          if (s.tag() == tag(1, kBytes)) {
+          if (s.field() == TensorShapeProto::kDim) {
             dims.push_back(parse_dim(s.bytes()));
           } else {
             s.skip();
@@ -103,14 +100,14 @@ const Type* TypeReader::parse_tensor(std::string_view wire, TypeKind kind) {
 
 const Type* TypeReader::parse(std::string_view wire, int depth) {
   if (depth > kMaxTypeDepth) throw Error(ErrorCode::kLimit, fmt::format("a type is nested more than {} deep", kMaxTypeDepth));
-  // Sequences, optionals and maps: the element type is in `element_tag`; maps have a key type before it.
-  const auto nested = [&](std::string_view inner, TypeKind kind, uint32_t element_tag) {
+  // Sequences, optionals and maps: the element type is in `element_field`; maps have a key type before it.
+  const auto nested = [&](std::string_view inner, TypeKind kind, wire::Field element_field) {
     DType key = DType::kUndefined;
     const Type* element = nullptr;
     for (Reader r(inner, origin_); r.next();) {
-      if (r.tag() == element_tag) {
+      if (r.field() == element_field) {
         element = parse(r.bytes(), depth + 1);
-      } else if (kind == TypeKind::kMap && r.tag() == tag(1, kVarint)) {
+      } else if (kind == TypeKind::kMap && r.field() == TypeProto::Map::kKeyType) {
         key = element_type(r.int32());
       } else {
         r.skip();
@@ -120,19 +117,19 @@ const Type* TypeReader::parse(std::string_view wire, int depth) {
   };
   const Type* type = nullptr;
   for (Reader r(wire, origin_); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kBytes): type = parse_tensor(r.bytes(), TypeKind::kTensor); break;
-      case tag(8, kBytes): type = parse_tensor(r.bytes(), TypeKind::kSparseTensor); break;
-      case tag(4, kBytes): type = nested(r.bytes(), TypeKind::kSequence, tag(1, kBytes)); break;
-      case tag(9, kBytes): type = nested(r.bytes(), TypeKind::kOptional, tag(1, kBytes)); break;
-      case tag(5, kBytes): type = nested(r.bytes(), TypeKind::kMap, tag(2, kBytes)); break;
-      case tag(7, kBytes): {
+    switch (r.field()) {
+      case TypeProto::kTensorType: type = parse_tensor(r.bytes(), TypeKind::kTensor); break;
+      case TypeProto::kSparseTensorType: type = parse_tensor(r.bytes(), TypeKind::kSparseTensor); break;
+      case TypeProto::kSequenceType: type = nested(r.bytes(), TypeKind::kSequence, TypeProto::Sequence::kElemType); break;
+      case TypeProto::kOptionalType: type = nested(r.bytes(), TypeKind::kOptional, TypeProto::Optional::kElemType); break;
+      case TypeProto::kMapType: type = nested(r.bytes(), TypeKind::kMap, TypeProto::Map::kValueType); break;
+      case TypeProto::kOpaqueType: {
         std::string_view domain;
         std::string_view name;
         for (Reader o(r.bytes(), origin_); o.next();) {
-          switch (o.tag()) {
-            case tag(1, kBytes): domain = o.bytes(); break;
-            case tag(2, kBytes): name = o.bytes(); break;
+          switch (o.field()) {
+            case TypeProto::Opaque::kDomain: domain = o.bytes(); break;
+            case TypeProto::Opaque::kName: name = o.bytes(); break;
             default: o.skip();
           }
         }
@@ -152,7 +149,7 @@ AttributeScan scan_attribute(std::string_view wire, const char* origin) {
   AttributeScan found;
   const auto scan_tensor = [&](std::string_view tensor) {
     for (Reader r(tensor, origin); r.next();) {
-      if (r.tag() == tag(14, kVarint)) {
+      if (r.field() == TensorProto::kDataLocation) {
         found.has_external |= r.int32() == 1;
       } else {
         r.skip();
@@ -160,18 +157,18 @@ AttributeScan scan_attribute(std::string_view wire, const char* origin) {
     }
   };
   for (Reader r(wire, origin); r.next();) {
-    switch (r.tag()) {
-      case tag(6, kBytes):
-      case tag(11, kBytes):
+    switch (r.field()) {
+      case AttributeProto::kG:
+      case AttributeProto::kGraphs:
         found.has_graph = true;
         r.skip();
         break;
-      case tag(5, kBytes):
-      case tag(10, kBytes): scan_tensor(r.bytes()); break;
-      case tag(22, kBytes):
-      case tag(23, kBytes):
+      case AttributeProto::kT:
+      case AttributeProto::kTensors: scan_tensor(r.bytes()); break;
+      case AttributeProto::kSparseTensor:
+      case AttributeProto::kSparseTensors:
         for (Reader s(r.bytes(), origin); s.next();) {
-          if (s.tag() == tag(1, kBytes) || s.tag() == tag(2, kBytes)) {
+          if (s.field() == SparseTensorProto::kValues || s.field() == SparseTensorProto::kIndices) {
             scan_tensor(s.bytes());
           } else {
             s.skip();
@@ -208,7 +205,7 @@ class TensorNotes {
 };
 
 TensorPtr take_tensor(TensorRead read, std::string& fields) {
-  fields = read.name.empty() ? std::move(read.fields) : bytes_field(8, read.name.view()) + read.fields;
+  fields = read.name.empty() ? std::move(read.fields) : bytes_field(TensorProto::kName, read.name.view()) + read.fields;
   return std::move(read.tensor);
 }
 
@@ -218,11 +215,11 @@ Attr sparse_attr(std::string_view wire, const ModelBytes& source, ExternalFiles&
   std::string values, indices;
   Attr::Ints dims;
   for (Reader r(wire, source.origin); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kBytes): parts[0].second = take_tensor(read_tensor(r.bytes(), source, external), values); break;
-      case tag(2, kBytes): parts[1].second = take_tensor(read_tensor(r.bytes(), source, external), indices); break;
-      case tag(3, kVarint):
-      case tag(3, kBytes): r.int64s(dims); break;
+    switch (r.field()) {
+      case SparseTensorProto::kValues: parts[0].second = take_tensor(read_tensor(r.bytes(), source, external), values); break;
+      case SparseTensorProto::kIndices: parts[1].second = take_tensor(read_tensor(r.bytes(), source, external), indices); break;
+      case SparseTensorProto::kDims:
+      case packed(SparseTensorProto::kDims): r.int64s(dims); break;
       default: r.skip();
     }
   }
@@ -260,21 +257,21 @@ NamedAttr read_attribute(std::string_view whole, const ModelBytes& source, Exter
   };
   try {
     for (Reader r(whole, source.origin); r.next();) {
-      switch (r.tag()) {
-        case tag(1, kBytes): a.name = r.bytes(); break;
-        case tag(21, kBytes): ref.name = r.bytes(); break;
-        case tag(13, kBytes): a.doc = r.bytes(); break;
-        case tag(20, kVarint): type = r.int32(); break;
-        case tag(2, kFixed32): f = r.fixed<float>(), implied = kFloat; break;
-        case tag(3, kVarint): i = r.int64(), implied = kInt; break;
-        case tag(4, kBytes): s = r.bytes(), implied = kString; break;
-        case tag(5, kBytes): notes = {}, t = tensor(r.bytes()), implied = kTensor; break;
-        case tag(22, kBytes):
+      switch (r.field()) {
+        case AttributeProto::kName: a.name = r.bytes(); break;
+        case AttributeProto::kRefAttrName: ref.name = r.bytes(); break;
+        case AttributeProto::kDocString: a.doc = r.bytes(); break;
+        case AttributeProto::kType: type = r.int32(); break;
+        case AttributeProto::kF: f = r.fixed<float>(), implied = kFloat; break;
+        case AttributeProto::kI: i = r.int64(), implied = kInt; break;
+        case AttributeProto::kS: s = r.bytes(), implied = kString; break;
+        case AttributeProto::kT: notes = {}, t = tensor(r.bytes()), implied = kTensor; break;
+        case AttributeProto::kSparseTensor:
           notes = {}, sparse = sparse_attr(r.bytes(), source, external, notes), implied = kSparseTensor;
           break;
-        case tag(14, kBytes): tp = types.read(r.bytes()), implied = kType; break;
-        case tag(7, kFixed32): floats.push_back(r.fixed<float>()), implied = kFloats; break;
-        case tag(7, kBytes): {
+        case AttributeProto::kTp: tp = types.read(r.bytes()), implied = kType; break;
+        case AttributeProto::kFloats: floats.push_back(r.fixed<float>()), implied = kFloats; break;
+        case packed(AttributeProto::kFloats): {
           const std::string_view packed = r.bytes();
           if (packed.size() % 4 != 0) r.fail("a list of floats is cut off");
           for (size_t k = 0; k < packed.size(); k += 4) {
@@ -285,14 +282,14 @@ NamedAttr read_attribute(std::string_view whole, const ModelBytes& source, Exter
           implied = kFloats;
           break;
         }
-        case tag(8, kVarint):
-        case tag(8, kBytes): r.int64s(ints), implied = kInts; break;
-        case tag(9, kBytes): strings.emplace_back(r.bytes()), implied = kStrings; break;
-        case tag(10, kBytes): tensors.push_back(tensor(r.bytes())), implied = kTensors; break;
-        case tag(23, kBytes):
+        case AttributeProto::kInts:
+        case packed(AttributeProto::kInts): r.int64s(ints), implied = kInts; break;
+        case AttributeProto::kStrings: strings.emplace_back(r.bytes()), implied = kStrings; break;
+        case AttributeProto::kTensors: tensors.push_back(tensor(r.bytes())), implied = kTensors; break;
+        case AttributeProto::kSparseTensors:
           sparses.push_back(sparse_attr(r.bytes(), source, external, notes)), implied = kSparseTensors;
           break;
-        case tag(15, kBytes): type_list.push_back(types.read(r.bytes())), implied = kTypes; break;
+        case AttributeProto::kTypeProtos: type_list.push_back(types.read(r.bytes())), implied = kTypes; break;
         default: r.skip();
       }
     }
@@ -329,9 +326,9 @@ NamedAttr read_attribute(std::string_view whole, const ModelBytes& source, Exter
 // ---------------------------------------------------------------------------------------------------------------------
 // Metadata, value infos
 
-std::string bytes_field(uint32_t field, std::string_view bytes) {
+std::string bytes_field(wire::Field field, std::string_view bytes) {
   std::string out;
-  wire::append_field(out, field, bytes);
+  wire::append_bytes(out, field, bytes);
   return out;
 }
 
@@ -339,9 +336,9 @@ void read_metadata(std::string_view entry, std::string_view field, const char* o
   std::string_view key;
   std::string_view value;
   for (Reader r(entry, origin); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kBytes): key = r.bytes(); break;
-      case tag(2, kBytes): value = r.bytes(); break;
+    switch (r.field()) {
+      case StringStringEntryProto::kKey: key = r.bytes(); break;
+      case StringStringEntryProto::kValue: value = r.bytes(); break;
       default: unknown += field; return;
     }
   }
@@ -356,14 +353,14 @@ ValueInfoRead read_value_info(std::string_view whole, TypeReader& types, const M
   bool has_type = false;
   std::string kept_in_wire;
   for (Reader r(whole, origin); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kBytes): info.name = r.name(); break;
-      case tag(2, kBytes):
+    switch (r.field()) {
+      case ValueInfoProto::kName: info.name = r.name(); break;
+      case ValueInfoProto::kType:
         join(type, r.bytes(), source);
         has_type = true;
         break;
-      case tag(3, kBytes): info.doc = r.bytes(); break;
-      case tag(4, kBytes): {
+      case ValueInfoProto::kDocString: info.doc = r.bytes(); break;
+      case ValueInfoProto::kMetadataProps: {
         const std::string_view entry = r.bytes();
         read_metadata(entry, {}, origin, info.metadata, kept_in_wire);
         break;

@@ -5,30 +5,17 @@
 #include <charconv>
 #include <cstring>
 
+#include "io/fields_onnx.h"
 #include "io/onnx_parts.h"
 
 namespace sardonyx::onnx_file {
 namespace {
 
-using wire::kBytes;
-using wire::kFixed32;
-using wire::kFixed64;
-using wire::kVarint;
+using wire::Field;
+using wire::number_of;
 using wire::Reader;
-using wire::tag;
 
 static_assert(std::endian::native == std::endian::little, "tensor bytes are taken from files as they are");
-
-// The fields that may hold a tensor's elements.
-enum DataField : uint32_t {
-  kFloatData = 4,
-  kInt32Data = 5,
-  kStringData = 6,
-  kInt64Data = 7,
-  kRawData = 9,
-  kDoubleData = 10,
-  kUint64Data = 11
-};
 
 struct RawTensor {
   std::vector<int64_t> dims;
@@ -39,7 +26,7 @@ struct RawTensor {
   bool has_segment = false;
   bool has_raw = false;
   std::string_view raw;
-  uint32_t data_field = 0;               // the typed field in use, 0 if none
+  uint32_t data_field = 0;               // number of the typed field in use, 0 if none
   std::vector<std::string_view> chunks;  // packed pieces of it, in order
   std::vector<std::string> strings;
   std::string single;     // elements stored one by one, in wire format
@@ -49,9 +36,9 @@ struct RawTensor {
 
 [[noreturn]] void bad(std::string message) { throw Error(ErrorCode::kInvalidModel, std::move(message)); }
 
-void use_field(RawTensor& t, uint32_t field) {
-  if (t.data_field != 0 && t.data_field != field) bad("a tensor has elements in two fields");
-  t.data_field = field;
+void use_field(RawTensor& t, uint32_t number) {
+  if (t.data_field != 0 && t.data_field != number) bad("a tensor has elements in two fields");
+  t.data_field = number;
 }
 
 void flush_single(RawTensor& t, std::vector<std::unique_ptr<std::string>>& keep) {
@@ -80,17 +67,17 @@ uint64_t element_count(std::span<const int64_t> shape) {
   return n;
 }
 
-uint32_t field_of(DType t) {
+Field field_of(DType t) {
   switch (t) {
     case DType::kF32:
-    case DType::kC64: return kFloatData;
+    case DType::kC64: return TensorProto::kFloatData;
     case DType::kF64:
-    case DType::kC128: return kDoubleData;
-    case DType::kI64: return kInt64Data;
+    case DType::kC128: return TensorProto::kDoubleData;
+    case DType::kI64: return TensorProto::kInt64Data;
     case DType::kU32:
-    case DType::kU64: return kUint64Data;
-    case DType::kString: return kStringData;
-    default: return kInt32Data;
+    case DType::kU64: return TensorProto::kUint64Data;
+    case DType::kString: return TensorProto::kStringData;
+    default: return TensorProto::kInt32Data;
   }
 }
 
@@ -132,9 +119,9 @@ TensorPtr read_external(const RawTensor& t, DType dtype, const ModelBytes& sourc
     std::string_view key;
     std::string_view value;
     for (Reader r(entry, source.origin); r.next();) {
-      switch (r.tag()) {
-        case tag(1, kBytes): key = r.bytes(); break;
-        case tag(2, kBytes): value = r.bytes(); break;
+      switch (r.field()) {
+        case StringStringEntryProto::kKey: key = r.bytes(); break;
+        case StringStringEntryProto::kValue: value = r.bytes(); break;
         default: r.skip();
       }
     }
@@ -179,7 +166,7 @@ TensorPtr make(RawTensor& t, const ModelBytes& source, ExternalFiles& external) 
   if (t.is_external) return read_external(t, dtype, source, external);
   if (dtype == DType::kString) {
     if (t.has_raw) bad("strings cannot be raw_data");
-    if (t.data_field != 0 && t.data_field != kStringData) bad("strings must be in string_data");
+    if (t.data_field != 0 && t.data_field != number_of(TensorProto::kStringData)) bad("strings must be in string_data");
     return Tensor::strings(t.dims, std::move(t.strings));
   }
   if (t.has_raw) {
@@ -191,10 +178,11 @@ TensorPtr make(RawTensor& t, const ModelBytes& source, ExternalFiles& external) 
     if (count != 0) bad(fmt::format("it is {}, but has no elements", shape_text(dtype, t.dims)));
     return Tensor::own(dtype, t.dims, {});
   }
-  if (t.data_field != field_of(dtype)) {
+  const Field field = field_of(dtype);
+  if (t.data_field != number_of(field)) {
     bad(fmt::format("elements of {} cannot be in field {}", to_string(dtype), t.data_field));
   }
-  if (t.data_field == kFloatData || t.data_field == kDoubleData) {  // the field's bytes are the elements
+  if (field == TensorProto::kFloatData || field == TensorProto::kDoubleData) {  // the field's bytes are the elements
     if (t.chunks.size() == 1 && !t.gathered) return borrow(dtype, t.dims, t.chunks[0], source);
     std::vector<std::byte> all;
     for (std::string_view chunk : t.chunks) {
@@ -215,49 +203,49 @@ TensorRead read_tensor(std::string_view whole, const ModelBytes& source, Externa
   RawTensor t;
   std::vector<std::unique_ptr<std::string>> keep;
   for (Reader r(whole, source.origin); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kVarint):
-      case tag(1, kBytes): r.int64s(t.dims); break;
-      case tag(2, kVarint): t.data_type = r.int32(); break;
-      case tag(3, kBytes):
+    switch (r.field()) {
+      case TensorProto::kDims:
+      case packed(TensorProto::kDims): r.int64s(t.dims); break;
+      case TensorProto::kDataType: t.data_type = r.int32(); break;
+      case TensorProto::kSegment:
         t.has_segment = true;
         r.skip();
         break;
-      case tag(kFloatData, kBytes):
-      case tag(kInt32Data, kBytes):
-      case tag(kInt64Data, kBytes):
-      case tag(kDoubleData, kBytes):
-      case tag(kUint64Data, kBytes): {
-        const uint32_t field = r.field();
-        const std::string_view packed = r.bytes();
-        if (packed.empty()) break;
-        use_field(t, field);
+      case packed(TensorProto::kFloatData):
+      case packed(TensorProto::kInt32Data):
+      case packed(TensorProto::kInt64Data):
+      case packed(TensorProto::kDoubleData):
+      case packed(TensorProto::kUint64Data): {
+        const uint32_t number = r.number();
+        const std::string_view chunk = r.bytes();
+        if (chunk.empty()) break;
+        use_field(t, number);
         flush_single(t, keep);
-        t.chunks.push_back(packed);
+        t.chunks.push_back(chunk);
         break;
       }
-      case tag(kFloatData, kFixed32):
-      case tag(kInt32Data, kVarint):
-      case tag(kInt64Data, kVarint):
-      case tag(kUint64Data, kVarint):
-      case tag(kDoubleData, kFixed64): {
-        use_field(t, r.field());
+      case TensorProto::kFloatData:
+      case TensorProto::kInt32Data:
+      case TensorProto::kInt64Data:
+      case TensorProto::kUint64Data:
+      case TensorProto::kDoubleData: {
+        use_field(t, r.number());
         const char* value = r.at();
         const std::string_view field = r.skip();
         t.single.append(value, static_cast<size_t>(field.data() + field.size() - value));
         break;
       }
-      case tag(kStringData, kBytes):
-        use_field(t, kStringData);
+      case TensorProto::kStringData:
+        use_field(t, r.number());
         t.strings.emplace_back(r.bytes());
         break;
-      case tag(8, kBytes): t.name = r.name(); break;
-      case tag(kRawData, kBytes):
+      case TensorProto::kName: t.name = r.name(); break;
+      case TensorProto::kRawData:
         t.has_raw = true;
         t.raw = r.bytes();
         break;
-      case tag(13, kBytes): t.external.push_back(r.bytes()); break;
-      case tag(14, kVarint): t.is_external = r.int32() == 1; break;
+      case TensorProto::kExternalData: t.external.push_back(r.bytes()); break;
+      case TensorProto::kDataLocation: t.is_external = r.int32() == 1; break;
       default: t.fields += r.skip();  // doc_string, metadata_props, and unknown fields
     }
   }
@@ -275,11 +263,11 @@ TensorRead read_sparse_tensor(std::string_view whole, const ModelBytes& source, 
   std::string_view indices_wire;
   std::vector<int64_t> dims;
   for (Reader r(whole, source.origin); r.next();) {
-    switch (r.tag()) {
-      case tag(1, kBytes): values_wire = r.bytes(); break;
-      case tag(2, kBytes): indices_wire = r.bytes(); break;
-      case tag(3, kVarint):
-      case tag(3, kBytes): r.int64s(dims); break;
+    switch (r.field()) {
+      case SparseTensorProto::kValues: values_wire = r.bytes(); break;
+      case SparseTensorProto::kIndices: indices_wire = r.bytes(); break;
+      case SparseTensorProto::kDims:
+      case packed(SparseTensorProto::kDims): r.int64s(dims); break;
       default: r.skip();  // the whole message is kept for writing
     }
   }

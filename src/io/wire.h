@@ -19,15 +19,32 @@ namespace sardonyx::wire {
 
 enum Type : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
-constexpr uint32_t tag(uint32_t field, Type type) { return field << 3 | type; }
+// A field of a message: its number and wire type, which are its tag. io/fields_onnx.h and io/fields_coreml.h
+// name them as the .proto files do, so nobody writes a number.
+enum class Field : uint32_t {};
+constexpr Field field(uint32_t number, Type type) { return Field{number << 3 | type}; }
+constexpr uint32_t tag_of(Field f) { return static_cast<uint32_t>(f); }
+constexpr uint32_t number_of(Field f) { return tag_of(f) >> 3; }
+// The same field as bytes: a repeated number may be a list of them, packed.
+constexpr Field packed(Field f) { return field(number_of(f), kBytes); }
+
+// An entry of a map whose keys are strings, and whose values are strings or messages.
+struct MapEntry {
+  static constexpr Field kKey = field(1, kBytes);
+  static constexpr Field kValue = field(2, kBytes);
+};
 
 // For small messages built as strings; io/wire_writer.h streams large ones.
 inline void append_varint(std::string& out, uint64_t v) {
   for (; v >= 0x80; v >>= 7) out += static_cast<char>(v | 0x80);
   out += static_cast<char>(v);
 }
-inline void append_field(std::string& out, uint32_t field, std::string_view bytes) {
-  append_varint(out, tag(field, kBytes));
+inline void append_number(std::string& out, Field f, uint64_t v) {
+  append_varint(out, tag_of(f));
+  append_varint(out, v);
+}
+inline void append_bytes(std::string& out, Field f, std::string_view bytes) {
+  append_varint(out, tag_of(packed(f)));
   append_varint(out, bytes.size());
   out += bytes;
 }
@@ -35,7 +52,7 @@ inline void append_field(std::string& out, uint32_t field, std::string_view byte
 // Walks the fields of one message. Never reads outside `bytes`. Errors are Error (kInvalidModel) with a
 // position relative to `origin`, the first byte of the file.
 //
-//   while (r.next()) switch (r.tag()) { case tag(1, kBytes): use(r.bytes()); break; default: unknown +=
+//   while (r.next()) switch (r.field()) { case NodeProto::kName: use(r.bytes()); break; default: unknown +=
 //   r.skip(); }
 class Reader {
  public:
@@ -50,8 +67,8 @@ class Reader {
     tag_ = static_cast<uint32_t>(t);
     return true;
   }
-  uint32_t tag() const { return tag_; }
-  uint32_t field() const { return tag_ >> 3; }
+  Field field() const { return Field{tag_}; }
+  uint32_t number() const { return tag_ >> 3; }
   Type type() const { return static_cast<Type>(tag_ & 7); }
   const char* start() const { return start_; }  // of the current field, including its tag
   const char* at() const { return at_; }        // after what was read
@@ -98,7 +115,7 @@ class Reader {
       case kFixed64: (void)fixed<uint64_t>(); break;
       case kFixed32: (void)fixed<uint32_t>(); break;
       case kBytes: (void)bytes(); break;
-      default: fail(fmt::format("field {} has the unknown wire type {}", field(), tag_ & 7));
+      default: fail(fmt::format("field {} has the unknown wire type {}", number(), tag_ & 7));
     }
     return {start_, static_cast<size_t>(at_ - start_)};
   }

@@ -51,38 +51,38 @@ class Writer {
     lengths_.clear();
   }
 
-  void varint(uint32_t field, uint64_t v) {
-    raw_varint(tag(field, kVarint));
+  void varint(Field f, uint64_t v) {
+    raw_varint(tag_of(f));
     raw_varint(v);
   }
-  void int64(uint32_t field, int64_t v) { varint(field, static_cast<uint64_t>(v)); }
-  void float32(uint32_t field, float v) {
-    raw_varint(tag(field, kFixed32));
+  void int64(Field f, int64_t v) { varint(f, static_cast<uint64_t>(v)); }
+  void float32(Field f, float v) {
+    raw_varint(tag_of(f));
     raw({reinterpret_cast<const char*>(&v), sizeof v});
   }
-  void bytes(uint32_t field, std::string_view v) {
-    head(field, v.size());
+  void bytes(Field f, std::string_view v) {
+    head(f, v.size());
     raw(v);
   }
   // Like bytes(), for field numbers below 16: a Name already has its length in front.
-  void name(uint32_t field, Name n) {
+  void name(Field f, Name n) {
     const auto* at = reinterpret_cast<const char*>(n.data());
-    if (at == nullptr || *n.data() >= 0x80) return bytes(field, n.view());
+    if (at == nullptr || *n.data() >= 0x80) return bytes(f, n.view());
     const size_t length = 1 + static_cast<size_t>(*n.data());
     size_ += 1 + length;
     if (measuring()) return;
     if (used_ + 1 + length > kBuffer) flush();
-    buffer_[used_] = static_cast<char>(tag(field, kBytes));
+    buffer_[used_] = static_cast<char>(tag_of(f));
     std::memcpy(buffer_.get() + used_ + 1, at, length);
     used_ += 1 + length;
   }
   // Like bytes(), unless empty.
-  void text(uint32_t field, std::string_view v) {
-    if (!v.empty()) bytes(field, v);
+  void text(Field f, std::string_view v) {
+    if (!v.empty()) bytes(f, v);
   }
   // Writes the tag and length of a field; its content follows by raw().
-  void head(uint32_t field, uint64_t length) {
-    raw_varint(tag(field, kBytes));
+  void head(Field f, uint64_t length) {
+    raw_varint(tag_of(packed(f)));
     raw_varint(length);
   }
   // Appends bytes already in wire format.
@@ -108,29 +108,27 @@ class Writer {
   // While measuring: accounts for content that is not known yet.
   void skip(uint64_t length) { size_ += length; }
 
-  // Starts a message; its content comes between begin() and end().
-  void begin(uint32_t field) {
+ private:
+  friend class Message;
+  static constexpr size_t kBuffer = size_t{1} << 16;
+
+  void begin(Field f) {
     if (measuring()) {
-      open_.push_back(lengths_.size());
+      open_.push_back({f, lengths_.size()});
       lengths_.push_back(size_);
-      open_fields_.push_back(field);
     } else {
       SX_CHECK(next_ < lengths_.size());
-      head(field, lengths_[next_++]);
+      head(f, lengths_[next_++]);
     }
   }
   void end() {
     if (!measuring()) return;
-    uint64_t& length = lengths_[open_.back()];
+    const auto [field, index] = open_.back();
+    uint64_t& length = lengths_[index];
     length = size_ - length;
-    size_ += varint_size(tag(open_fields_.back(), kBytes)) + varint_size(length);
+    size_ += varint_size(tag_of(field)) + varint_size(length);
     open_.pop_back();
-    open_fields_.pop_back();
   }
-
- private:
-  static constexpr size_t kBuffer = size_t{1} << 16;
-
   void raw_varint(uint64_t v) {
     if (measuring()) {
       size_ += varint_size(v);
@@ -150,12 +148,27 @@ class Writer {
   Sink* sink_ = nullptr;
   uint64_t size_ = 0;
   uint64_t measured_ = 0;
-  std::vector<uint64_t> lengths_;  // of messages, in the order of begin()
+  struct Open {
+    Field field;
+    size_t index;  // in lengths_
+  };
+  std::vector<uint64_t> lengths_;  // of messages, in the order in which they start
   size_t next_ = 0;
-  std::vector<size_t> open_;
-  std::vector<uint32_t> open_fields_;
+  std::vector<Open> open_;
   std::unique_ptr<char[]> buffer_;
   size_t used_ = 0;
+};
+
+// A message inside of what is being written: its content is written while this lives.
+class Message {
+ public:
+  Message(Writer& w, Field f) : w_(w) { w.begin(f); }
+  ~Message() { w_.end(); }
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
+
+ private:
+  Writer& w_;
 };
 
 }  // namespace sardonyx::wire

@@ -5,9 +5,13 @@
 #include <algorithm>
 
 #include "dialects/onnx/attribute_type.h"
+#include "io/fields_onnx.h"
 
 namespace sardonyx::onnx_file {
 namespace {
+
+using wire::Field;
+using wire::Message;
 
 constexpr uint64_t kCopyBytes = 1 << 18;  // the kernel copies ranges of at least this size between files
 // The number of rows of a deferred tensor held at a time, at most. Transposed weights are read in tiles.
@@ -91,26 +95,25 @@ void write_tensor(wire::Writer& w, const Tensor& t, std::string_view name, std::
   if (static_cast<int>(t.dtype()) >= 64 || t.dtype() == DType::kUndefined) {
     no_such(fmt::format("a tensor of {}", to_string(t.dtype())));
   }
-  for (int64_t d : t.shape()) w.int64(1, d);
-  w.int64(2, static_cast<int64_t>(t.dtype()));
+  for (int64_t d : t.shape()) w.int64(TensorProto::kDims, d);
+  w.int64(TensorProto::kDataType, static_cast<int64_t>(t.dtype()));
   if (t.dtype() == DType::kString) {
-    for (const std::string& s : t.string_values()) w.bytes(6, s);
+    for (const std::string& s : t.string_values()) w.bytes(TensorProto::kStringData, s);
   }
-  w.text(8, name);
+  w.text(TensorProto::kName, name);
   const Place* place = places != nullptr ? places->find(t) : nullptr;
   if (place != nullptr) {
     const auto entry = [&w](std::string_view key, std::string_view value) {
-      w.begin(13);
-      w.bytes(1, key);
-      w.bytes(2, value);
-      w.end();
+      const Message message(w, TensorProto::kExternalData);
+      w.bytes(StringStringEntryProto::kKey, key);
+      w.bytes(StringStringEntryProto::kValue, value);
     };
     entry("location", places->files[place->file]);
     entry("offset", std::to_string(place->offset));
     entry("length", std::to_string(t.byte_size()));
-    w.varint(14, 1);
+    w.varint(TensorProto::kDataLocation, 1);  // EXTERNAL
   } else if (t.dtype() != DType::kString) {
-    w.head(9, t.byte_size());
+    w.head(TensorProto::kRawData, t.byte_size());
     write_bytes(w, t);
   }
   w.raw(fields);
@@ -121,51 +124,46 @@ void write_tensor(wire::Writer& w, const Tensor& t, std::string_view name, std::
 
 namespace {
 
-void write_shape(wire::Writer& w, uint32_t field, const Type& t, const Dims& dims) {
+// Writes the content of TypeProto.Tensor or TypeProto.SparseTensor, which have the same fields.
+void write_tensor_type(wire::Writer& w, const Type& t, const Dims& dims) {
+  w.int64(TypeProto::Tensor::kElemType, static_cast<int64_t>(t.dtype()));
   if (!t.ranked()) return;
-  w.begin(field);
+  const Message shape(w, TypeProto::Tensor::kShape);
   for (Dim d : t.dims()) {
-    w.begin(1);
+    const Message dim(w, TensorShapeProto::kDim);
     if (d.is_int()) {
-      w.int64(1, d.value());
+      w.int64(TensorShapeProto::Dimension::kDimValue, d.value());
     } else if (d.is_expr()) {
-      w.bytes(2, dims.to_string(d));
+      w.bytes(TensorShapeProto::Dimension::kDimParam, dims.to_string(d));
     }
-    w.end();
   }
-  w.end();
 }
 
 }  // namespace
 
 void write_type(wire::Writer& w, const Type* t, const Dims& dims) {
   if (t == nullptr) return;
-  const auto wrapped = [&](uint32_t field, uint32_t element_field) {
-    w.begin(field);
-    if (t->kind() == TypeKind::kMap) w.int64(1, static_cast<int64_t>(t->dtype()));
-    w.begin(element_field);
+  const auto wrapped = [&](Field field, Field element_field) {
+    const Message message(w, field);
+    if (t->kind() == TypeKind::kMap) w.int64(TypeProto::Map::kKeyType, static_cast<int64_t>(t->dtype()));
+    const Message element(w, element_field);
     write_type(w, t->element(), dims);
-    w.end();
-    w.end();
   };
   switch (t->kind()) {
     case TypeKind::kTensor:
-    case TypeKind::kSparseTensor:
+    case TypeKind::kSparseTensor: {
       if (static_cast<int>(t->dtype()) >= 64) no_such(fmt::format("values of {}", to_string(t->dtype())));
-      w.begin(t->kind() == TypeKind::kTensor ? 1 : 8);
-      w.int64(1, static_cast<int64_t>(t->dtype()));
-      write_shape(w, 2, *t, dims);
-      w.end();
-      return;
-    case TypeKind::kSequence: return wrapped(4, 1);
-    case TypeKind::kOptional: return wrapped(9, 1);
-    case TypeKind::kMap: return wrapped(5, 2);
+      const Message tensor(w, t->kind() == TypeKind::kTensor ? TypeProto::kTensorType : TypeProto::kSparseTensorType);
+      return write_tensor_type(w, *t, dims);
+    }
+    case TypeKind::kSequence: return wrapped(TypeProto::kSequenceType, TypeProto::Sequence::kElemType);
+    case TypeKind::kOptional: return wrapped(TypeProto::kOptionalType, TypeProto::Optional::kElemType);
+    case TypeKind::kMap: return wrapped(TypeProto::kMapType, TypeProto::Map::kValueType);
     case TypeKind::kOpaque: {
       const size_t slash = t->label().find('/');
-      w.begin(7);
-      w.text(1, t->label().substr(0, slash));
-      if (slash != std::string_view::npos) w.text(2, t->label().substr(slash + 1));
-      w.end();
+      const Message opaque(w, TypeProto::kOpaqueType);
+      w.text(TypeProto::Opaque::kDomain, t->label().substr(0, slash));
+      if (slash != std::string_view::npos) w.text(TypeProto::Opaque::kName, t->label().substr(slash + 1));
       return;
     }
     case TypeKind::kList:
@@ -175,25 +173,23 @@ void write_type(wire::Writer& w, const Type* t, const Dims& dims) {
   }
 }
 
-void write_metadata(wire::Writer& w, uint32_t field, const Metadata& metadata) {
+void write_metadata(wire::Writer& w, Field field, const Metadata& metadata) {
   for (const auto& [key, value] : metadata) {
-    w.begin(field);
-    w.bytes(1, key);
-    w.bytes(2, value);
-    w.end();
+    const Message entry(w, field);
+    w.bytes(StringStringEntryProto::kKey, key);
+    w.bytes(StringStringEntryProto::kValue, value);
   }
 }
 
 void write_value_info(wire::Writer& w, std::string_view name, const Type* t, const std::string& doc, const Metadata& metadata,
                       const Dims& dims) {
-  w.bytes(1, name);
+  w.bytes(ValueInfoProto::kName, name);
   if (t != nullptr) {
-    w.begin(2);
+    const Message type(w, ValueInfoProto::kType);
     write_type(w, t, dims);
-    w.end();
   }
-  w.text(3, doc);
-  write_metadata(w, 4, metadata);
+  w.text(ValueInfoProto::kDocString, doc);
+  write_metadata(w, ValueInfoProto::kMetadataProps, metadata);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -228,42 +224,40 @@ class AttributeWriter {
       : w_(w), a_(a), op_(op), dims_(dims), places_(places) {}
 
   // Writes the value; returns the attribute's type.
-  int operator()(bool v) { return w_.int64(3, v ? 1 : 0), attribute_type::kInt; }
-  int operator()(int64_t v) { return w_.int64(3, v), attribute_type::kInt; }
-  int operator()(DType v) { return w_.int64(3, static_cast<int64_t>(v)), attribute_type::kInt; }
-  int operator()(double v) { return w_.float32(2, static_cast<float>(v)), attribute_type::kFloat; }
-  int operator()(const std::string& v) { return w_.bytes(4, v), attribute_type::kString; }
+  int operator()(bool v) { return w_.int64(AttributeProto::kI, v ? 1 : 0), attribute_type::kInt; }
+  int operator()(int64_t v) { return w_.int64(AttributeProto::kI, v), attribute_type::kInt; }
+  int operator()(DType v) { return w_.int64(AttributeProto::kI, static_cast<int64_t>(v)), attribute_type::kInt; }
+  int operator()(double v) { return w_.float32(AttributeProto::kF, static_cast<float>(v)), attribute_type::kFloat; }
+  int operator()(const std::string& v) { return w_.bytes(AttributeProto::kS, v), attribute_type::kString; }
   int operator()(const TensorPtr& v) {
-    tensor(5, v, places_);
+    tensor(AttributeProto::kT, v, places_);
     return attribute_type::kTensor;
   }
   int operator()(const Type* v) {
-    w_.begin(14);
+    const Message type(w_, AttributeProto::kTp);
     write_type(w_, v, dims_);
-    w_.end();
     return attribute_type::kType;
   }
   int operator()(const Attr::Ints& v) {
-    for (int64_t i : v) w_.int64(8, i);
+    for (int64_t i : v) w_.int64(AttributeProto::kInts, i);
     return attribute_type::kInts;
   }
   int operator()(const Attr::Floats& v) {
-    for (double f : v) w_.float32(7, static_cast<float>(f));
+    for (double f : v) w_.float32(AttributeProto::kFloats, static_cast<float>(f));
     return attribute_type::kFloats;
   }
   int operator()(const Attr::Strings& v) {
-    for (const std::string& s : v) w_.bytes(9, s);
+    for (const std::string& s : v) w_.bytes(AttributeProto::kStrings, s);
     return attribute_type::kStrings;
   }
   int operator()(const Attr::Tensors& v) {
-    for (const TensorPtr& t : v) tensor(10, t, places_);
+    for (const TensorPtr& t : v) tensor(AttributeProto::kTensors, t, places_);
     return attribute_type::kTensors;
   }
   int operator()(const Attr::TypeList& v) {
     for (const Type* t : v) {
-      w_.begin(15);
+      const Message type(w_, AttributeProto::kTypeProtos);
       write_type(w_, t, dims_);
-      w_.end();
     }
     return attribute_type::kTypes;
   }
@@ -274,21 +268,21 @@ class AttributeWriter {
   int operator()(const Attr::DimList& v) {
     for (Dim d : v) {
       if (!d.is_int()) fail("a symbolic size");
-      w_.int64(8, d.value());
+      w_.int64(AttributeProto::kInts, d.value());
     }
     return attribute_type::kInts;
   }
-  int operator()(const AttrDict& v) { return write_sparse(22, v), attribute_type::kSparseTensor; }
+  int operator()(const AttrDict& v) { return write_sparse(AttributeProto::kSparseTensor, v), attribute_type::kSparseTensor; }
   int operator()(const AttrList& v) {
     for (const Attr& a : v) {
       const auto* sparse = a.get<AttrDict>();
       if (sparse == nullptr) fail("a list of mixed values");
-      write_sparse(23, *sparse);
+      write_sparse(AttributeProto::kSparseTensors, *sparse);
     }
     return v.empty() ? spec_type(attribute_type::kInts) : attribute_type::kSparseTensors;
   }
   int operator()(const RefAttr& v) {
-    w_.bytes(21, v.name);
+    w_.bytes(AttributeProto::kRefAttrName, v.name);
     return v.type != 0 ? v.type : spec_type(attribute_type::kUndefined);
   }
   int operator()(const OpaqueAttr& v) { fail(v.text); }
@@ -303,23 +297,22 @@ class AttributeWriter {
     const auto spec = std::ranges::find(op_->attrs, a_.name, &AttrSpec::name);
     return spec == op_->attrs.end() ? otherwise : number_of(spec->kind);
   }
-  void tensor(uint32_t field, const TensorPtr& t, const Places* places) {
+  void tensor(Field field, const TensorPtr& t, const Places* places) {
     if (t == nullptr) fail("an absent tensor");
     const size_t i = tensors_++;
-    w_.begin(field);
+    const Message message(w_, field);
     write_tensor(w_, *t, {}, i < a_.tensor_fields.size() ? std::string_view(a_.tensor_fields[i]) : std::string_view(), places);
-    w_.end();
   }
   // {values, indices, dims}, as the reader represents a sparse tensor.
-  void write_sparse(uint32_t field, const AttrDict& parts) {
+  void write_sparse(Field field, const AttrDict& parts) {
     if (parts.size() != 3 || parts[0].second.get<TensorPtr>() == nullptr || parts[1].second.get<TensorPtr>() == nullptr ||
         parts[2].second.get<Attr::Ints>() == nullptr) {
       fail("a tuple of named values");
     }
-    w_.begin(field);
-    for (uint32_t i = 0; i < 2; ++i) tensor(i + 1, *parts[i].second.get<TensorPtr>(), nullptr);
-    for (int64_t d : *parts[2].second.get<Attr::Ints>()) w_.int64(3, d);
-    w_.end();
+    const Message message(w_, field);
+    tensor(SparseTensorProto::kValues, *parts[0].second.get<TensorPtr>(), nullptr);
+    tensor(SparseTensorProto::kIndices, *parts[1].second.get<TensorPtr>(), nullptr);
+    for (int64_t d : *parts[2].second.get<Attr::Ints>()) w_.int64(SparseTensorProto::kDims, d);
   }
 
   wire::Writer& w_;
@@ -333,10 +326,10 @@ class AttributeWriter {
 }  // namespace
 
 void write_attribute(wire::Writer& w, const NamedAttr& a, const Op* op, const Dims& dims, const Places* places) {
-  w.bytes(1, a.name);
+  w.bytes(AttributeProto::kName, a.name);
   const int type = std::visit(AttributeWriter(w, a, op, dims, places), a.value.value());
-  w.text(13, a.doc);
-  if (type != 0) w.int64(20, type);
+  w.text(AttributeProto::kDocString, a.doc);
+  if (type != 0) w.int64(AttributeProto::kType, type);
 }
 
 }  // namespace sardonyx::onnx_file

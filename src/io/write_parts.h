@@ -41,6 +41,6 @@ void write_value_info(wire::Writer& w, std::string_view name, const Type* t, con
                       const Dims& dims);
 // Writes the content of an AttributeProto. `op` may be null; it gives the type of references.
 void write_attribute(wire::Writer& w, const NamedAttr& a, const Op* op, const Dims& dims, const Places* places);
-void write_metadata(wire::Writer& w, uint32_t field, const Metadata& metadata);
+void write_metadata(wire::Writer& w, wire::Field field, const Metadata& metadata);
 
 }  // namespace sardonyx::onnx_file

@@ -1,4 +1,4 @@
-"""The operator tables equal the output of their script for the installed onnx package."""
+"""The tables of operators and fields equal the output of their scripts for the installed packages."""
 
 import subprocess
 import sys
@@ -32,5 +32,16 @@ def test_mil_tables_are_up_to_date():
     if f"of coremltools {coremltools.__version__}." not in rows.read_text().splitlines()[0]:
         pytest.skip(f"the tables were written from another coremltools than {coremltools.__version__}")
     script = ROOT / "tools" / "gen_mil_ops.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_fields_are_up_to_date():
+    coremltools = pytest.importorskip("coremltools", reason="coremltools is not installed")
+    for name, package in (("onnx", onnx), ("coreml", coremltools)):
+        head = (ROOT / "src" / "io" / f"fields_{name}.h").read_text().splitlines()[0]
+        if f" {package.__version__}." not in head:
+            pytest.skip(f"the fields were written from another package than {package.__name__} {package.__version__}")
+    script = ROOT / "tools" / "gen_fields.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 #include <nanobind/stl/string_view.h>
 
+#include "io/fields_onnx.h"
 #include "io/onnx_parts.h"
 #include "native/ir/store.h"
 
 namespace sardonyx::python {
 
 namespace {
+
+using namespace onnx_file;
 
 // A buffer of another object. It is released with the interpreter lock held, on whatever thread.
 struct Buffer {
@@ -64,17 +67,16 @@ TensorPtr from_strings(const std::vector<nb::bytes>& values, std::vector<int64_t
   return Tensor::strings(std::move(shape), std::move(strings));
 }
 
-// Fields of a TensorProto.
-constexpr uint32_t kName = 8, kDoc = 12, kMetadata = 16;
-
 }  // namespace
 
 std::string tensor_fields(const PyTensor& t) {
   std::string out;
-  if (t.name && !t.name->empty()) out += onnx_file::bytes_field(kName, *t.name);
-  if (t.doc && !t.doc->empty()) out += onnx_file::bytes_field(kDoc, *t.doc);
-  for (const auto& [key, value] : t.metadata)
-    out += onnx_file::bytes_field(kMetadata, onnx_file::bytes_field(1, key) + onnx_file::bytes_field(2, value));
+  if (t.name && !t.name->empty()) out += bytes_field(TensorProto::kName, *t.name);
+  if (t.doc && !t.doc->empty()) out += bytes_field(TensorProto::kDocString, *t.doc);
+  for (const auto& [key, value] : t.metadata) {
+    out += bytes_field(TensorProto::kMetadataProps,
+                       bytes_field(StringStringEntryProto::kKey, key) + bytes_field(StringStringEntryProto::kValue, value));
+  }
   return out + t.unknown;
 }
 
@@ -84,12 +86,12 @@ nb::object wrap_tensor_with(TensorPtr t, std::string_view fields) {
   PyTensor& h = *nb::inst_ptr<PyTensor>(made);
   for (wire::Reader r(fields, fields.data()); r.next();) {
     const char* start = r.start();
-    switch (r.tag()) {
-      case wire::tag(kName, wire::kBytes): h.name = std::string(r.bytes()); break;
-      case wire::tag(kDoc, wire::kBytes): h.doc = std::string(r.bytes()); break;
-      case wire::tag(kMetadata, wire::kBytes): {
+    switch (r.field()) {
+      case TensorProto::kName: h.name = std::string(r.bytes()); break;
+      case TensorProto::kDocString: h.doc = std::string(r.bytes()); break;
+      case TensorProto::kMetadataProps: {
         const std::string_view entry = r.bytes();
-        onnx_file::read_metadata(entry, {start, static_cast<size_t>(r.at() - start)}, fields.data(), h.metadata, h.unknown);
+        read_metadata(entry, {start, static_cast<size_t>(r.at() - start)}, fields.data(), h.metadata, h.unknown);
         break;
       }
       default: h.unknown += r.skip();
