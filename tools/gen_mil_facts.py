@@ -55,6 +55,37 @@ def result_counts(name: str) -> tuple[int, int]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
+# Readers: how a parameter is read, where its element type does not say. Other parameters that are integers are one.
+
+LISTS = """begin block_shape crop_height crop_width crops dims end kernel_sizes output_shape pad paddings reps shape shapes
+    split_sizes""".split()
+# Slots of integers that are data, as a rule large.
+DATA = "bias box_indices data_mask index indices indices_mask indices_nonzero_data lengths mask quantized_data weight zero_point".split()
+DATA += ["input", "x", "y"]
+# Lists with a default that depends on the number of axes: slot -> how to read it.
+FILLED = {
+    "begin_mask": 'flags_in("begin_mask", rank_in("x"))',
+    "end_mask": 'flags_in("end_mask", rank_in("x"))',
+    "squeeze_mask": 'flags_in("squeeze_mask", rank_in("x"))',
+    "stride": 'ints_in("stride", rank_in("x"), 1)',
+    "strides": 'ints_in("strides", spatial(), 1)',
+    "dilations": 'ints_in("dilations", spatial(), 1)',
+    "pad": 'ints_in("pad", spatial(2), 0)',
+}
+# The rank in which an op counts its axes: that of x, unless listed. Ops that add an axis count it, too.
+RANK_OF = {
+    "concat": 'rank_of_list("values")',
+    "constexpr_affine_dequantize": 'rank_in("quantized_data")',
+    "dequantize": 'rank_in("input")',
+    "one_hot": 'rank_with_one_more(rank_in("indices"))',
+    "quantize": 'rank_in("input")',
+    "scatter": 'rank_in("data")',
+    "scatter_along_axis": 'rank_in("data")',
+    "stack": 'rank_with_one_more(rank_of_list("values"))',
+}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 # Traits
 
 UNARY = """abs acos asin atan atanh ceil clamped_relu cos cosh elu erf exp exp2 floor gelu identity inverse leaky_relu

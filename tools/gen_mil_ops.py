@@ -5,7 +5,7 @@
     python tools/gen_mil_ops.py            writes the files
     python tools/gen_mil_ops.py --check    exits 1 if they differ from what would be written
 
-Writes src/dialects/mil/ops_*.gen.inc, rules.gen.inc and builder_*.gen.inc. Facts that the definitions do not
+Writes src/dialects/mil/ops_*.gen.inc, rules.gen.inc, builder_*.gen.inc and readers.gen.inc. Facts that the definitions do not
 hold as data (traits, results, type rules) come from tables in gen_mil_facts.py.
 
 Operands are in the definition's order, except that data comes before parameters and lists of operands
@@ -32,7 +32,11 @@ from coremltools.converters.mil.mil.ops.registry import SSAOpRegistry  # noqa: E
 from gen_mil_facts import (  # noqa: E402
     BODIES,
     BUILDER_SKIP,
+    DATA,
     EXTRA_OPS,
+    FILLED,
+    LISTS,
+    RANK_OF,
     RESULT_NAMES,
     RULES,
     SKIP,
@@ -328,13 +332,65 @@ class Method:
         return "\n".join(lines + ["}"])
 
 
+# ----------------------------------------------------------------------------------------------------------------------
+# The readers
+
+VALUE, INTS = "Value*", "std::optional<std::vector<int64_t>>"
+
+
+def read(method: Method, slot: str, kind) -> tuple[str, str]:
+    """The type of a slot's accessor and how it reads the slot."""
+    op, held, quoted = method.name, method.types[slot], quote(slot)
+    if slot in method.lists:
+        return "std::vector<Value*>", f"list_in({quoted})"
+    if slot == "perm":
+        return INTS, f"perm_in({quoted})"
+    if slot == "axes":
+        return INTS, f'added_axes_in({quoted}, "x")' if op == "expand_dims" else f'axes_in({quoted}, rank_in("x"))'
+    if slot == "axis":
+        rank = RANK_OF.get(op, 'rank_in("x")')
+        return "std::optional<size_t>", f"axis_in({quoted}, {rank})"
+    if slot in FILLED and op not in ("pad", "sliding_windows"):
+        return "std::optional<std::vector<bool>>" if held == "Flags" else INTS, FILLED[slot]
+    if slot in LISTS or (op, slot) == ("slice_by_size", "size"):
+        return INTS, f"ints_in({quoted})"
+    if held == "Text":
+        return "std::optional<std::string>", f"text_in({quoted})"
+    if held == "Flags" and kind.const:
+        return "bool", f"flag_in({quoted})"
+    if held == "Ints" and slot not in DATA:
+        return "std::optional<int64_t>", f"int_in({quoted})"
+    if held == "Numbers" and kind.const and (slot == "epsilon" or slot in method.defaults):
+        return "std::optional<double>", f"number_in({quoted})"
+    return VALUE, f"value_in({quoted})"
+
+
+def reader(method: Method) -> str:
+    """The reader of an op; empty for one with no more than two operands, all of them data."""
+    name = "".join(word.capitalize() for word in method.name.split("_"))
+    accessors = [(identifier(slot), *read(method, slot, kind)) for slot, kind in method.slots]
+    if len(accessors) <= 2 and all(result == VALUE for _, result, _ in accessors):
+        return ""
+    lines = [
+        f"class {name} : public ReaderOf<{name}, kFamily_{method.name}> {{",
+        " public:",
+        "  using ReaderOf::ReaderOf;",
+    ]
+    lines += [f"  {result} {slot}() const {{ return {how}; }}" for slot, result, how in accessors]
+    return "\n".join(lines + ["};"])
+
+
 def builder() -> dict[str, str]:
     newest = {name: cls for name, _, cls in versions()}
     methods = [Method(name, cls) for name, cls in newest.items() if name not in BUILDER_SKIP]
+    readers = [
+        reader(Method(name, cls)) for name, cls in newest.items() if cls is not None and name not in BUILDER_SKIP
+    ]
     return {
         "builder_params.gen.inc": HEADER + "\n\n".join(m.struct() for m in methods if m.named) + "\n",
         "builder_declarations.gen.inc": HEADER + "\n".join(m.declaration() for m in methods) + "\n",
         "builder_definitions.gen.inc": HEADER + "\n\n".join(m.definition() for m in methods) + "\n",
+        "readers.gen.inc": HEADER + "\n\n".join(filter(None, readers)) + "\n",
     }
 
 

@@ -24,6 +24,27 @@ RESULT_COUNTS = {
 }
 
 # ----------------------------------------------------------------------------------------------------------------------
+# Readers: class -> operators of the same parameters. An operator that nobody reads has none.
+
+READERS = {
+    "ArgReduce": "ArgMax ArgMin",
+    "BatchNormalization": "BatchNormalization",
+    "Concat": "Concat",
+    "Gather": "Gather GatherElements",
+    "Gemm": "Gemm",
+    "LayerNormalization": "LayerNormalization RMSNormalization",
+    "OneHot": "OneHot",
+    "Reduce": """ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
+        ReduceSumSquare""",
+    "Softmax": "Softmax LogSoftmax",
+    "Split": "Split",
+    "SplitToSequence": "SplitToSequence",
+    "Transpose": "Transpose",
+}
+# The rank in which a class counts its axes: that of the first operand, unless listed.
+RANK_OF = {"Concat": "rank_of_result()", "OneHot": "rank_of_result()"}
+
+# ----------------------------------------------------------------------------------------------------------------------
 # Traits
 
 UNARY = """Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish

@@ -4,7 +4,7 @@
     python tools/gen_onnx_ops.py            writes the files
     python tools/gen_onnx_ops.py --check    exits 1 if they differ from what would be written
 
-Writes src/dialects/onnx/ops_*.gen.inc, src/dialects/onnx/builder_methods.gen.inc,
+Writes src/dialects/onnx/ops_*.gen.inc, src/dialects/onnx/{builder_methods,readers}.gen.inc,
 include/sardonyx/onnx_attrs.h and include/sardonyx/onnx_builder.h. Facts that schemas do not hold (traits,
 type rules, which integers are flags) come from tables in gen_onnx_facts.py.
 """
@@ -19,6 +19,8 @@ from gen_onnx_facts import (
     DTYPE_ATTRS,
     FLAGS,
     HELPERS,
+    RANK_OF,
+    READERS,
     RESULT_COUNTS,
     RULES,
     rule_of,
@@ -407,6 +409,41 @@ class OnnxBuilder : public Builder {
     return attrs_header, header, methods_inc
 
 
+# ----------------------------------------------------------------------------------------------------------------------
+# The readers
+
+READ = {
+    "kInt": ("int64_t", "int_in"),
+    "kFloat": ("double", "float_in"),
+    "kString": ("std::string", "string_in"),
+    "kInts": ("Ints", "ints_in"),
+}
+
+
+def reader(name: str, ops: list[str], schemas) -> str:
+    """The reader of these operators: the attributes of all their versions."""
+    attrs = {}
+    for s in schemas:
+        if s.domain == "" and s.name in ops:
+            attrs |= {n: KIND[a.type] for n, a in s.attributes.items()}
+    lines = [f"class {name} : public ReaderOf<{name}> {{", " public:"]
+    lines.append(f"  static constexpr auto kOps = std::to_array<std::string_view>({{{', '.join(map(quote, ops))}}});")
+    lines.append("  using ReaderOf::ReaderOf;")
+    for attr, kind in sorted(attrs.items()):
+        held, how = ("bool", "flag_in") if attr in FLAGS else READ[kind]
+        call = f"{how}({quote(attr)})"
+        if attr == "axis":
+            held, call = "size_t", f"axis_in({quote(attr)}, {RANK_OF.get(name, 'rank_at(0)')})"
+        elif attr == "perm":
+            call = "OpReader::perm()"
+        elif attr == "axes":
+            call = "reduced_axes()"
+        elif (name, attr) in (("Split", "split"), ("Reduce", "noop_with_empty_axes")):
+            continue  # an operand in newer versions; part of axes()
+        lines.append(f"  std::optional<{held}> {attr}() const {{ return {call}; }}")
+    return "\n".join(lines + ["};"])
+
+
 def main() -> int:
     schemas = sorted(onnx.defs.get_all_schemas_with_history(), key=sort_key)
     files = {ROOT / "src/dialects/onnx" / name: text for name, text in tables(schemas).items()}
@@ -414,6 +451,8 @@ def main() -> int:
     files[ROOT / "include/sardonyx/onnx_attrs.h"] = attrs_header
     files[ROOT / "include/sardonyx/onnx_builder.h"] = header
     files[ROOT / "src/dialects/onnx/builder_methods.gen.inc"] = methods
+    readers = [reader(name, ops.split(), schemas) for name, ops in READERS.items()]
+    files[ROOT / "src/dialects/onnx/readers.gen.inc"] = HEADER + "\n\n".join(readers) + "\n"
     return write(files, "gen_onnx_ops.py")
 
 

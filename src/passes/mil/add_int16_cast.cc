@@ -51,11 +51,8 @@ bool is_long(Node& n, PassContext& context, int64_t most, bool open_is_long) {
     const auto largest = dims.range(d).max;
     return !largest || *largest > most;
   };
-  const auto axis = n.is("gather_nd") ? std::nullopt : rules::param_int(params(n, context), "axis");
-  if (!axis) return open_is_long && std::ranges::any_of(x->type()->dims(), exceeds);
-  const auto rank = static_cast<int64_t>(x->type()->rank());
-  const int64_t at = *axis < 0 ? *axis + rank : *axis;
-  return at >= 0 && at < rank && exceeds(x->type()->dim(static_cast<size_t>(at)));
+  const auto axis = OpReader(n, context.facts).axis_in("axis", x->type()->rank());
+  return axis ? exceeds(x->type()->dim(*axis)) : open_is_long && std::ranges::any_of(x->type()->dims(), exceeds);
 }
 
 size_t to_16_bits(Graph& top, PassContext& context) {

@@ -70,9 +70,10 @@ bool scale_first(Node& look_up, Rewriter& b, PassContext& context) {
   Value* integers = look_up.result();
   if (!integers->has_one_use()) return false;
   Node& shift = *(*integers->uses().begin()).owner;
-  if (!shift.is("constexpr_blockwise_shift_scale") || shift.graph() != look_up.graph() || shift.unchecked()) return false;
-  Value *scale = operand(shift, context, "scale"), *offset = operand(shift, context, "offset");
-  Value* lut = operand(look_up, context, "lut");
+  const auto shifted = ConstexprBlockwiseShiftScale::of(shift, context.facts);
+  if (!shifted || shift.graph() != look_up.graph()) return false;
+  Value *scale = shifted->scale(), *offset = shifted->offset();
+  Value* lut = ConstexprLutToDense(look_up, context.facts).lut();
   if (!scale->is_constant() || (offset != nullptr && !offset->is_constant())) return false;  // then the look-up gives `data`
   const auto blocks = scale->constant()->shape();
   if (std::ranges::any_of(blocks, [](int64_t n) { return n != 1; })) {
@@ -96,7 +97,8 @@ bool scale_last(Node& shift, Rewriter& b, PassContext& context) {
   Node& look_up = *(*shift.result()->uses().begin()).owner;
   if (!look_up.is("constexpr_lut_to_dense") || look_up.graph() != shift.graph() || look_up.unchecked()) return false;
   const auto one = [&](const Value* v) { return v == nullptr || (v->is_constant() && v->constant()->size() == 1); };
-  Value *scale = operand(shift, context, "scale"), *offset = operand(shift, context, "offset");
+  const ConstexprBlockwiseShiftScale shifted(shift, context.facts);
+  Value *scale = shifted.scale(), *offset = shifted.offset();
   const Type* out = look_up.result()->type();
   if (!one(scale) || !one(offset) || out == nullptr || !out->ranked()) return false;
   b.set_insertion_point(&look_up);
@@ -104,8 +106,8 @@ bool scale_last(Node& shift, Rewriter& b, PassContext& context) {
   const auto wide = [&](Value* v) {
     return v == nullptr ? nullptr : v->constant()->reshaped(std::vector<int64_t>(out->rank(), 1));
   };
-  Value* integers = b.like(look_up, {{"lut", operand(shift, context, "data")}});
-  integers->set_type(b.types().with_dtype(out, operand(shift, context, "data")->dtype()));
+  Value* integers = b.like(look_up, {{"lut", shifted.data()}});
+  integers->set_type(b.types().with_dtype(out, shifted.data()->dtype()));
   Value* made = b.constexpr_blockwise_shift_scale({.data = integers, .offset = wide(offset), .scale = wide(scale)});
   replace(shift, *integers, look_up, *made);
   return true;

@@ -11,34 +11,30 @@ namespace {
 
 constexpr Var x{"x"}, expanded{"expanded"}, conv{"conv"}, before{"before"}, after{"after"};
 
-bool has_axis(Node& n, PassContext& context, int64_t axis, int64_t rank) {
-  const auto axes = param_ints(params(n, context), "axes");
-  return axes && ((*axes)[0] < 0 ? (*axes)[0] + rank : (*axes)[0]) == axis;
-}
-
-bool has_perm(Node& n, PassContext& context, const std::vector<int64_t>& wanted) {
-  auto perm = param_ints(params(n, context), "perm");
-  if (!perm) return false;
-  for (int64_t& p : *perm) p += p < 0 ? static_cast<int64_t>(perm->size()) : 0;
-  return *perm == wanted;
+// x: rank 3, and the match expands and squeezes this axis.
+bool has_dummy(const Match& found, int64_t axis) {
+  const std::vector<int64_t> wanted{axis};
+  ValueFacts& facts = found.context().facts;
+  return found[x]->ranked() && found.type(x)->rank() == 3 && ExpandDims(found.node(expanded), facts).axes() == wanted &&
+         Squeeze(found.root(), facts).axes() == wanted;
 }
 
 // The convolution without the second last axis. Null when a parameter is not known.
 Value* narrow(Rewriter& b, Node& wide, Value* in) {
-  const InferContext at = params(wide, b.context());
-  Value* weight = operand(wide, b.context(), "weight");
+  const Conv layer(wide, b.facts());
+  Value* weight = layer.weight();
   if (weight == nullptr || !weight->ranked() || !weight->type()->dim(2).is(1)) return nullptr;
   const auto last = [&](std::string_view slot) -> Rewriter::Ints {
-    const auto all = param_ints(at, slot);
-    if (!all || operand(wide, b.context(), slot) == nullptr) return nullptr;
+    const auto all = layer.ints_in(slot);
+    if (!all) return nullptr;
     return {all->back()};
   };
   Rewriter::Ints pad;
-  if (operand(wide, b.context(), "pad") != nullptr) {
-    const auto all = param_ints(at, "pad");
+  if (layer.value_in("pad") != nullptr) {
+    const auto all = layer.pad();
     if (!all) return nullptr;
     // A padded row above would be the only row of the result. Other pad types ignore `pad`.
-    if ((*all)[0] != 0 && param_string(at, "pad_type") == "custom") return nullptr;
+    if ((*all)[0] != 0 && layer.pad_type() == "custom") return nullptr;
     pad = {(*all)[2], (*all)[3]};
   }
   Value* squeezed = b.squeeze(weight, {.axes = {-2}});
@@ -52,25 +48,19 @@ Pass compose_conv1d() {
   using namespace pattern;
   namespace m = pattern::mil;
   const Pattern inner = sole(m::expand_dims(x)).as(expanded);
-  const auto is_line = [](const Match& found) { return found[x]->ranked() && found.type(x)->rank() == 3; };
   return std::vector<Rule>{
       {.name = "channels_first",
        .match = m::squeeze(sole(m::conv(inner)).as(conv)),
-       .when =
-           [=](const Match& found) {
-             return is_line(found) && has_axis(found.node(expanded), found.context(), 2, 4) &&
-                    has_axis(found.root(), found.context(), 2, 4);
-           },
+       .when = [](const Match& found) { return has_dummy(found, 2); },
        .build = [](Rewriter& b, const Match& found) { return narrow(b, found.node(conv), found[x]); },
        .same_type = true},  // the length may be a symbol that only the convolution introduces
       {.name = "channels_last",
        .match = m::squeeze(sole(m::transpose(sole(m::conv(sole(m::transpose(inner)).as(before))).as(conv))).as(after)),
        .when =
-           [=](const Match& found) {
-             return is_line(found) && has_axis(found.node(expanded), found.context(), 1, 4) &&
-                    has_axis(found.root(), found.context(), 1, 4) &&
-                    has_perm(found.node(before), found.context(), {0, 3, 1, 2}) &&
-                    has_perm(found.node(after), found.context(), {0, 2, 3, 1});
+           [](const Match& found) {
+             ValueFacts& facts = found.context().facts;
+             return has_dummy(found, 1) && Transpose(found.node(before), facts).perm() == std::vector<int64_t>{0, 3, 1, 2} &&
+                    Transpose(found.node(after), facts).perm() == std::vector<int64_t>{0, 2, 3, 1};
            },
        .build = [](Rewriter& b, const Match& found) -> Value* {
          const std::vector<int64_t> perm{0, 2, 1};

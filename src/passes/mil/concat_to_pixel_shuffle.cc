@@ -6,16 +6,13 @@
 namespace sardonyx::mil {
 namespace {
 
-// The two values that n interleaves along `axis`, of rank 4; empty when it does something else. Only concat
-// interleaves.
-std::vector<Value*> interleaved(Node& n, PassContext& context, int64_t axis) {
-  const std::vector<Value*> values = list(n, context, "values");
-  const InferContext at = params(n, context);
-  const auto found = rules::param_int(at, "axis");
-  if (values.size() != 2 || !param_bool(at, "interleave") || !found || !values.front()->ranked() ||
-      values.front()->type()->rank() != 4)
-    return {};
-  return (*found < 0 ? *found + 4 : *found) == axis ? values : std::vector<Value*>();
+// The two values that n interleaves along `axis`, of rank 4; empty when it does something else.
+std::vector<Value*> interleaved(Node& n, PassContext& context, size_t axis) {
+  const auto concat = Concat::of(n, context.facts);
+  if (!concat || !concat->interleave() || concat->axis() != axis) return {};
+  const std::vector<Value*> values = concat->values();
+  const bool fits = values.size() == 2 && values.front()->ranked() && values.front()->type()->rank() == 4;
+  return fits ? values : std::vector<Value*>();
 }
 
 }  // namespace

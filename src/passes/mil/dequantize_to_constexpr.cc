@@ -46,43 +46,37 @@ TensorPtr packed(const TensorPtr& t, DType to) {
   return Tensor::own(to, std::move(shape), pack());
 }
 
-Value* affine(Rewriter& b, Node& n, const TensorPtr& data) {
+Value* affine(Rewriter& b, const Dequantize& n, const TensorPtr& data) {
   if (data->rank() == 0) return nullptr;
-  Value *zero = operand(n, b.context(), "zero_point"), *scale = operand(n, b.context(), "scale");
-  Value* axis = operand(n, b.context(), "axis");
+  Value *zero = n.zero_point(), *axis = n.value_in("axis");
   // The op requires scalars if a parameter has one element.
   const auto squeezed = [](Value* v) -> Rewriter::Numbers {
     if (v->constant()->size() != 1) return v;
     return v->constant()->reshaped({});
   };
   return b.constexpr_affine_dequantize({.axis = axis != nullptr ? Rewriter::Ints(axis) : 0,
-                                        .quantized_data = operand(n, b.context(), "input"),
-                                        .scale = squeezed(scale),
+                                        .quantized_data = n.input(),
+                                        .scale = squeezed(n.scale()),
                                         .zero_point = zero != nullptr ? squeezed(zero) : b.scalar_int(data->dtype(), 0)});
 }
 
-std::optional<size_t> axis_of(Node& n, PassContext& context, size_t rank) {
-  const int64_t size = static_cast<int64_t>(rank), given = rules::param_int(params(n, context), "axis").value_or(size);
-  const int64_t axis = given < 0 ? given + size : given;
-  return axis >= 0 && axis < size ? std::optional(static_cast<size_t>(axis)) : std::nullopt;
-}
-
 // One scale, or one per element of the data along the axis; and as many zero points.
-bool sizes_agree(Node& n, PassContext& context, const Tensor& data, const Tensor& scale, const Value* zero) {
-  if (zero != nullptr && zero->constant()->size() != scale.size()) return false;
+bool sizes_agree(const Dequantize& n, const Tensor& data) {
+  const Tensor& scale = *n.scale()->constant();
+  if (n.zero_point() != nullptr && n.zero_point()->constant()->size() != scale.size()) return false;
   if (scale.size() == 1) return true;
-  const auto axis = axis_of(n, context, data.rank());
+  const auto axis = n.axis();
   return axis && data.shape()[*axis] == scale.size();
 }
 
-Value* blockwise(Rewriter& b, Node& n, const TensorPtr& data) {
+Value* blockwise(Rewriter& b, const Dequantize& n, const TensorPtr& data) {
   const size_t rank = data->rank();
   if (rank == 0) return nullptr;
-  const TensorPtr scale = operand(n, b.context(), "scale")->constant();
+  const TensorPtr scale = n.scale()->constant();
   std::vector<int64_t> shape(rank, 1);
-  if (scale->size() != 1) shape[*axis_of(n, b.context(), rank)] = scale->size();
+  if (scale->size() != 1) shape[*n.axis()] = scale->size();
   TensorPtr zero;
-  if (const Value* z = operand(n, b.context(), "zero_point")) {
+  if (const Value* z = n.zero_point()) {
     const std::vector<double> all = doubles(*z->constant());
     if (std::ranges::any_of(all, [](double v) { return v != 0; })) zero = z->constant()->reshaped(shape);
   }
@@ -90,7 +84,7 @@ Value* blockwise(Rewriter& b, Node& n, const TensorPtr& data) {
   const int low = negative ? -8 : 0, high = negative ? 7 : 15;
   const DType narrow = negative ? DType::kI4 : DType::kU4;
   const bool fits = within(*data, low, high) && (zero == nullptr || within(*zero, low, high));
-  const Rewriter::Numbers stored = fits ? Rewriter::Numbers(packed(data, narrow)) : operand(n, b.context(), "input");
+  const Rewriter::Numbers stored = fits ? Rewriter::Numbers(packed(data, narrow)) : n.input();
   if (fits && zero != nullptr) zero = packed(zero, narrow);
   return b.constexpr_blockwise_shift_scale({.data = stored, .offset = zero, .scale = scale->reshaped(shape)});
 }
@@ -105,14 +99,15 @@ Pass dequantize_to_constexpr() {
       .match = m::dequantize(constant.as(x)),
       .when =
           [](const Match& found) {
-            const Value* zero = operand(found.root(), found.context(), "zero_point");
-            const Value* scale = operand(found.root(), found.context(), "scale");
-            return !found[x]->constant()->is_promise() && scale->is_constant() && (zero == nullptr || zero->is_constant()) &&
-                   sizes_agree(found.root(), found.context(), *found[x]->constant(), *scale->constant(), zero);
+            const Dequantize n(found.root(), found.context().facts);
+            const Value* zero = n.zero_point();
+            return !found[x]->constant()->is_promise() && n.scale()->is_constant() &&
+                   (zero == nullptr || zero->is_constant()) && sizes_agree(n, *found[x]->constant());
           },
       .build = [](Rewriter& b, const Match& found) -> Value* {
         const TensorPtr& data = found[x]->constant();
-        Value* made = b.version() < kIos18 ? affine(b, found.root(), data) : blockwise(b, found.root(), data);
+        const Dequantize n(found.root(), b.facts());
+        Value* made = b.version() < kIos18 ? affine(b, n, data) : blockwise(b, n, data);
         const std::string_view name = found.root().name().view();
         if (made != nullptr && !name.empty()) {
           made->def()->set_name(b.model().name(fmt::format("{}_affine_dequantized", name)));

@@ -13,12 +13,10 @@ Pass detect_concat_interleave() {
   return Rule{
       .match = m::reshape(sole(m::transpose(sole(m::reshape(sole(m::concat()).as(joined))).as(split))).as(transposed)),
       .build = [](Rewriter& b, const Match& found) -> Value* {
-        Node& concat = found.node(joined);
-        const InferContext at = params(concat, b.context());
-        const std::vector<Value*> values = list(concat, b.context(), "values");
-        const auto perm = param_ints(params(found.node(transposed), b.context()), "perm");
-        if (param_bool(at, "interleave")) return nullptr;
-        if (!perm || *perm != std::vector<int64_t>{0, 2, 1, 3, 4}) return nullptr;
+        const Concat concat(found.node(joined), b.facts());
+        const std::vector<Value*> values = concat.values();
+        if (concat.interleave()) return nullptr;
+        if (Transpose(found.node(transposed), b.facts()).ints_in("perm") != std::vector<int64_t>{0, 2, 1, 3, 4}) return nullptr;
         const Type* one = values.front()->type();
         for (const Value* v : values) {
           if (v->type() != one || one == nullptr || !one->is_static() || one->rank() != 4) return nullptr;
@@ -26,7 +24,7 @@ Pass detect_concat_interleave() {
         const int64_t B = one->dim(0).value(), C = one->dim(1).value(), H = one->dim(2).value(), W = one->dim(3).value();
         const auto n = static_cast<int64_t>(values.size());
         if (found.type(split) != b.types().tensor(one->dtype(), {B, n, C, H, W})) return nullptr;
-        return b.like(concat, {{"interleave", true}});
+        return b.like(found.node(joined), {{"interleave", true}});
       },
   };
 }

@@ -105,12 +105,11 @@ Pass expand_high_rank_reshape_and_transpose() {
         const Type *inner = found.type(wide), *last = found.root().result()->type();
         if (inner == nullptr || !inner->ranked() || inner->rank() < 6) return nullptr;
         if (last == nullptr || !last->ranked() || last->rank() > 5) return nullptr;
-        auto perm = param_ints(params(found.node(transposed), b.context()), "perm");
-        const auto shape = param_ints(params(found.root(), b.context()), "shape");
+        const auto perm = Transpose(found.node(transposed), b.facts()).perm();
+        const auto shape = Reshape(found.root(), b.facts()).shape();
         if (!perm || !shape || perm->size() != inner->rank()) return nullptr;
         std::vector<int64_t> sizes;
         for (Dim d : inner->dims()) sizes.push_back(d.is_int() ? d.value() : kOpen);
-        for (int64_t& p : *perm) p += p < 0 ? static_cast<int64_t>(sizes.size()) : 0;
         const Groups g = grouped(sizes, *perm);
         if (std::ranges::count(g.sizes, kOpen) > 1) return nullptr;
         Value* made =
@@ -129,7 +128,7 @@ Pass expand_high_rank_reshape_and_transpose() {
              return is_high(*found[wide]) && last != nullptr && last->ranked() && last->rank() <= 5;
            },
        .build = [](Rewriter& b, const Match& found) -> Value* {
-         const auto shape = param_ints(params(found.root(), b.context()), "shape");
+         const auto shape = Reshape(found.root(), b.facts()).shape();
          if (!shape || std::ranges::find(*shape, 0) != shape->end()) return nullptr;  // 0 copies a size of the operand
          return b.reshape(found[x], *shape);
        }},

@@ -20,14 +20,15 @@ Pass fuse_conv_batchnorm() {
         const auto layer = convolution(found.node(conv), b.context());
         if (!layer) return nullptr;
         const auto channels = static_cast<size_t>(layer->channels);
-        const auto vector = [&](std::string_view slot, double otherwise = 0) -> std::optional<std::vector<double>> {
-          const Value* v = operand(found.root(), b.context(), slot);
+        const BatchNorm norm(found.root(), b.facts());
+        const auto vector = [&](const Value* v, double otherwise = 0) -> std::optional<std::vector<double>> {
           if (v == nullptr) return std::vector<double>(channels, otherwise);
           if (!v->is_constant() || v->constant()->size() != layer->channels) return std::nullopt;
           return doubles(*v->constant());
         };
-        const auto mean = vector("mean"), variance = vector("variance"), gamma = vector("gamma", 1), beta = vector("beta");
-        const auto epsilon = param_float(params(found.root(), b.context()), "epsilon");
+        const auto mean = vector(norm.mean()), variance = vector(norm.variance()), gamma = vector(norm.gamma(), 1),
+                   beta = vector(norm.beta());
+        const auto epsilon = norm.epsilon();
         if (!mean || !variance || !gamma || !beta || !epsilon) return nullptr;
         std::vector<double> scale(channels), shift(channels);
         for (size_t i = 0; i < channels; ++i) {

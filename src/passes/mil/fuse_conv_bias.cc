@@ -16,11 +16,11 @@ constexpr Var conv{"conv"}, moved{"moved"}, c{"c"};
 
 // The two vectors of conv * scale + shift that the root computes; nullopt when the constant is not one per
 // channel.
-struct Affine {
+struct ScaleShift {
   std::vector<double> scale{1.0}, shift;
 };
-Affine affine(const Match& found, std::vector<double> constant) {
-  Affine a{.shift = std::move(constant)};
+ScaleShift scale_shift(const Match& found, std::vector<double> constant) {
+  ScaleShift a{.shift = std::move(constant)};
   if (!found.root().is("sub")) return a;
   if (found.root().input(0) == found[c]) {
     a.scale = {-1.0};
@@ -38,25 +38,23 @@ Value* build(Rewriter& b, const Match& found) {
   if (found[moved] == nullptr) {
     auto constant = per_channel(t, rank - 2, layer->channels);
     if (!constant || (constant->size() == 1 && layer->weight == nullptr && layer->bias == nullptr)) return nullptr;
-    const Affine a = affine(found, std::move(*constant));
+    const ScaleShift a = scale_shift(found, std::move(*constant));
     return scaled(b, *layer, a.scale, a.shift);
   }
   // After the transpose, the channel axis is where perm has 1.
   Node& transpose = found.node(moved);
-  const auto perm = param_ints(params(transpose, b.context()), "perm");
+  const auto perm = Transpose(transpose, b.facts()).perm();
   if (!perm) return nullptr;
   std::vector<double> constant;
   if (t.size() == 1) {
     constant = {t.as_double(0)};
   } else {
-    const auto place =
-        std::find_if(perm->begin(), perm->end(), [&](int64_t p) { return p == 1 || p == 1 - static_cast<int64_t>(rank); });
-    const auto from_end = static_cast<size_t>(perm->end() - place);
+    const auto from_end = static_cast<size_t>(perm->end() - std::ranges::find(*perm, 1));
     if (t.size() != layer->channels || t.rank() < from_end) return nullptr;
     if (t.shape()[t.rank() - from_end] != layer->channels) return nullptr;
     constant = doubles(t);
   }
-  const Affine a = affine(found, std::move(constant));
+  const ScaleShift a = scale_shift(found, std::move(constant));
   Value* inner = scaled(b, *layer, a.scale, a.shift);
   if (inner == nullptr) return nullptr;
   return b.like(transpose, {{"x", inner}});

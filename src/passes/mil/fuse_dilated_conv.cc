@@ -14,13 +14,13 @@ namespace {
 constexpr Var x{"x"}, conv{"conv"}, blocks{"blocks"};
 
 bool all(const std::optional<std::vector<int64_t>>& v, int64_t wanted) {
-  return !v || std::ranges::all_of(*v, [=](int64_t e) { return e == wanted; });
+  return v && std::ranges::all_of(*v, [=](int64_t e) { return e == wanted; });
 }
 
-bool is_plain(const InferContext& at) {
-  const std::string pad_type = param_string(at, "pad_type").value_or("valid");
-  if (pad_type != "valid" && (pad_type != "custom" || !all(param_ints(at, "pad"), 0))) return false;
-  return all(param_ints(at, "strides"), 1) && all(param_ints(at, "dilations"), 1);
+bool is_plain(const Conv& layer) {
+  const auto pad_type = layer.pad_type();
+  if (pad_type != "valid" && (pad_type != "custom" || !all(layer.pad(), 0))) return false;
+  return all(layer.strides(), 1) && all(layer.dilations(), 1);
 }
 
 // Whether paddings and crops are those of `same` for an axis of this size.
@@ -39,17 +39,16 @@ Pass fuse_dilated_conv() {
       .numerics = Numerics::kRounds,  // sums over the kernel may be taken in another order
       .match = m::batch_to_space(sole(m::conv(sole(m::space_to_batch(x)).as(blocks))).as(conv)),
       .build = [](Rewriter& b, const Match& found) -> Value* {
-        Node &from = found.node(blocks), &wide = found.node(conv);
-        const InferContext there = params(from, b.context()), back = params(found.root(), b.context());
-        const InferContext at = params(wide, b.context());
-        const auto block = param_ints(there, "block_shape"), paddings = param_ints(there, "paddings"),
-                   crops = param_ints(back, "crops");
-        const Value* weight = operand(wide, b.context(), "weight");
+        const SpaceToBatch there(found.node(blocks), b.facts());
+        const BatchToSpace back(found.root(), b.facts());
+        const Conv layer(found.node(conv), b.facts());
+        const auto block = there.block_shape(), paddings = there.paddings(), crops = back.crops();
+        const Value* weight = layer.weight();
         // space_to_batch takes rank 4 only.
-        if (!block || block != param_ints(back, "block_shape") || !paddings || !crops || !is_plain(at) || weight == nullptr ||
+        if (!block || block != back.block_shape() || !paddings || !crops || !is_plain(layer) || weight == nullptr ||
             !weight->ranked() || !found[x]->ranked())
           return nullptr;
-        Rewriter::Text pad_type = operand(wide, b.context(), "pad_type");
+        Rewriter::Text pad_type = layer.value_in("pad_type");
         if (!all(paddings, 0)) {
           for (size_t i = 0; i < 2; ++i) {
             const Dim size = found.type(x)->dim(i + 2), kernel = weight->type()->dim(i + 2);
@@ -61,7 +60,7 @@ Pass fuse_dilated_conv() {
         } else if (!all(crops, 0)) {
           return nullptr;
         }
-        return b.like(wide, {{"x", found[x]}, {"dilations", *block}, {"pad_type", pad_type}});
+        return b.like(found.node(conv), {{"x", found[x]}, {"dilations", *block}, {"pad_type", pad_type}});
       },
   };
 }

@@ -36,11 +36,13 @@ bool stays_inside(const Value* v, size_t times) { return users(v) == times && !i
 
 // The axes of a reduction that keeps them, counted from the end, in order.
 std::optional<std::vector<int64_t>> axes_of(Node& reduce, PassContext& context) {
-  const InferContext at = params(reduce, context);
-  auto axes = param_ints(at, "axes");
   const Value* of = reduce.input(0);
-  if (!axes || axes->empty() || !param_bool(at, "keep_dims") || of == nullptr || !of->ranked()) return std::nullopt;
-  for (int64_t& a : *axes) a -= a >= 0 ? static_cast<int64_t>(of->type()->rank()) : 0;
+  if (of == nullptr || !of->ranked()) return std::nullopt;
+  const OpReader read(reduce, context.facts);
+  const size_t rank = of->type()->rank();
+  auto axes = read.axes_in("axes", rank);
+  if (!axes || axes->empty() || !read.flag_in("keep_dims")) return std::nullopt;
+  for (int64_t& a : *axes) a -= static_cast<int64_t>(rank);
   std::sort(axes->begin(), axes->end());
   return axes;
 }
@@ -97,7 +99,7 @@ Value* normalization(Rewriter& b, const Match& found, Var first, Var second, boo
   const Kind kind = kind_of(found, first, second, affine);
   if (kind == Kind::kNone) return nullptr;
   if (kind == Kind::kLayer) {
-    const auto axes = param_ints(params(found.node(first), b.context()), "axes");
+    const auto axes = OpReader(found.node(first), b.facts()).ints_in("axes");
     return b.layer_norm(found[x], {.axes = *axes, .beta = found[beta], .epsilon = found[eps], .gamma = found[gamma]});
   }
   const bool last = kind == Kind::kInstanceLast;

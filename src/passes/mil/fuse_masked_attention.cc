@@ -15,24 +15,16 @@ namespace {
 
 constexpr int kIos18 = 9;
 
-bool has_flags(Node& matmul, PassContext& context, bool x, bool y) {
-  const InferContext at = params(matmul, context);
-  return param_bool(at, "transpose_x") == x && param_bool(at, "transpose_y") == y;
+bool has_flags(Node& n, PassContext& context, bool x, bool y) {
+  const Matmul matmul(n, context.facts);
+  return matmul.transpose_x() == x && matmul.transpose_y() == y;
 }
 
 // k where v is k with its last two axes swapped; else null.
 Value* swapped_last(Value* v, PassContext& context) {
-  Node* t = v->def();
-  if (t == nullptr || !t->is("transpose") || !v->has_one_use()) return nullptr;
-  const auto perm = param_ints(params(*t, context), "perm");
-  const size_t rank = v->type()->rank();
-  if (!perm || perm->size() != rank || rank < 2) return nullptr;
-  for (size_t i = 0; i < rank; ++i) {
-    const size_t from = i + 2 < rank ? i : 2 * rank - 3 - i;
-    const int64_t p = (*perm)[i] < 0 ? (*perm)[i] + static_cast<int64_t>(rank) : (*perm)[i];
-    if (p != static_cast<int64_t>(from)) return nullptr;
-  }
-  return t->input(0);
+  const auto t = Transpose::of(v->def(), context.facts);
+  const auto perm = t && v->has_one_use() ? t->perm() : std::nullopt;
+  return perm && swaps_last_two(*perm) ? t->x() : nullptr;
 }
 
 bool same_leading_axes(const Value& a, const Value& b) {
@@ -44,9 +36,7 @@ bool same_leading_axes(const Value& a, const Value& b) {
 }
 
 bool is_last_axis(Node& softmax, PassContext& context) {
-  const auto axis = context.splat(operand(softmax, context, "axis"));
-  const auto rank = static_cast<double>(softmax.result()->type()->rank());
-  return !axis || *axis == -1 || *axis == rank - 1;
+  return Softmax(softmax, context.facts).axis() == softmax.result()->type()->rank() - 1;
 }
 
 }  // namespace

@@ -32,11 +32,10 @@ Pass fuse_matmul_weight_bias() {
       .numerics = Numerics::kRounds,
       .match = any_of(m::add(inner, constant.as(c)), m::sub(inner, constant.as(c))),
       .build = [](Rewriter& b, const Match& found) -> Value* {
-        Node& n = found.node(product);
-        const InferContext at = params(n, b.context());
-        const bool first = n.input(0) == found[w];
-        const bool swap_w = param_bool(at, first ? "transpose_x" : "transpose_y");
-        const bool swap_x = param_bool(at, first ? "transpose_y" : "transpose_x");
+        const Matmul matmul(found.node(product), b.facts());
+        const bool first = matmul.x() == found[w];
+        const bool swap_w = first ? matmul.transpose_x() : matmul.transpose_y();
+        const bool swap_x = first ? matmul.transpose_y() : matmul.transpose_x();
         const TensorPtr &weights = found[w]->constant(), &shift = found[c]->constant();
         if (weights->rank() != 2 || !found[x]->ranked() || !found[product]->ranked() || found[x]->type()->rank() < 2 ||
             !is_float(shift->dtype()))

@@ -21,18 +21,17 @@ Pass fuse_onehot_matmul_to_gather() {
       .match = m::matmul(sole(m::one_hot(ids)).as(hot), constant.as(w)),
       .when =
           [](const Match& found) {
-            const InferContext one = params(found.node(hot), found.context()), product = params(found.root(), found.context());
+            const OneHot one(found.node(hot), found.context().facts);
+            const Matmul product(found.root(), found.context().facts);
             if (!found[ids]->ranked() || found[w]->constant()->rank() != 2) return false;
-            const auto axis = rules::param_int(one, "axis");
-            const auto rank = static_cast<int64_t>(found.type(ids)->rank());
-            if (!axis || (*axis != -1 && *axis != rank)) return false;
+            if (one.axis() != found.type(ids)->rank()) return false;
             const auto value = [&](std::string_view slot, double otherwise) {
-              const Value* v = operand(found.node(hot), found.context(), slot);
+              const Value* v = one.value_in(slot);
               return v == nullptr ? std::optional(otherwise) : found.context().splat(v);
             };
             return value("on_value", 1) == 1.0 && value("off_value", 0) == 0.0 &&
-                   rules::param_int(one, "one_hot_vector_size") == found[w]->constant()->shape()[0] &&
-                   !param_bool(product, "transpose_x") && !param_bool(product, "transpose_y");
+                   one.one_hot_vector_size() == found[w]->constant()->shape()[0] && !product.transpose_x() &&
+                   !product.transpose_y();
           },
       .build =
           [](Rewriter& b, const Match& found) {

@@ -29,15 +29,15 @@ Pass fuse_pad_conv() {
           },
       .build = [](Rewriter& b, const Match& found) -> Value* {
         Node& pad = found.node(padded);
-        const auto amounts = param_ints(params(pad, b.context()), "pad");
-        const auto perm = param_ints(params(found.root(), b.context()), "perm");
+        const auto amounts = Pad(pad, b.facts()).pad();
+        const auto perm = Transpose(found.root(), b.facts()).perm();
         if (!amounts || !perm || amounts->size() > 2 * perm->size()) return nullptr;
         const size_t rank = perm->size(), missing = 2 * rank - amounts->size();
         std::vector<int64_t> all(*amounts);
         all.insert(all.begin(), missing, 0);
         std::vector<int64_t> moved(all);
         for (size_t i = 0; i < rank; ++i) {
-          const auto axis = static_cast<size_t>((*perm)[i] < 0 ? (*perm)[i] + static_cast<int64_t>(rank) : (*perm)[i]);
+          const auto axis = static_cast<size_t>((*perm)[i]);
           moved[2 * i] = all[2 * axis];
           moved[2 * i + 1] = all[2 * axis + 1];
         }

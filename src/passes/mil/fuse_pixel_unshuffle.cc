@@ -15,7 +15,7 @@ int64_t block(const Match& found, PassContext& context) {
   const Type *in = found.type(x), *split = found.type(six), *out = found.root().result()->type();
   if (in == nullptr || split == nullptr || out == nullptr || !in->ranked() || !split->ranked() || !out->ranked()) return 0;
   if (in->rank() != 4 || split->rank() != 6 || out->rank() != 4) return 0;
-  if (param_ints(params(found.node(moved), context), "perm") != std::vector<int64_t>{0, 1, 3, 5, 2, 4}) return 0;
+  if (Transpose(found.node(moved), context.facts).perm() != std::vector<int64_t>{0, 1, 3, 5, 2, 4}) return 0;
   Dims& dims = found.dims();
   const auto i = in->dims(), s = split->dims(), o = out->dims();
   const Dim b = s[3];

@@ -41,11 +41,11 @@ Pass fuse_prelu() {
            [](const Match& found) {
              const TensorPtr& t = found[a]->constant();
              const bool last = t->rank() >= 1 && t->shape().back() == t->size() && has_channels(found[input], *t);
-             const auto perm = param_ints(params(found.node(moved), found.context()), "perm");
+             const auto perm = Transpose(found.node(moved), found.context().facts).ints_in("perm");
              // The two relus are the only users of the transpose.
              size_t users = 0;
              for ([[maybe_unused]] const Use& u : found[moved]->uses()) ++users;
-             return last && perm && *perm == std::vector<int64_t>{0, 2, 3, 1} && users == 2;
+             return last && perm == std::vector<int64_t>{0, 2, 3, 1} && users == 2;
            },
        .build =
            [](Rewriter& b, const Match& found) {

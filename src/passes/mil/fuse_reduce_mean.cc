@@ -18,12 +18,12 @@ Pass fuse_reduce_mean() {
       .match = any_of(m::mul(inner, constant.as(n)), m::real_div(inner, constant.as(n))),
       .when =
           [](const Match& found) {
-            const auto axes = param_ints(params(found.node(sum), found.context()), "axes");
+            const auto axes = ReduceSum(found.node(sum), found.context().facts).axes();
             const Type* t = found.type(x);
             if (!axes || !found[x]->ranked() || found[n]->constant()->size() != 1) return false;
             double count = 1;
             for (int64_t a : *axes) {
-              const Dim d = t->dim(static_cast<size_t>(a < 0 ? a + static_cast<int64_t>(t->rank()) : a));
+              const Dim d = t->dim(static_cast<size_t>(a));
               if (!d.is_int()) return false;
               count *= static_cast<double>(d.value());
             }
@@ -33,9 +33,8 @@ Pass fuse_reduce_mean() {
           },
       .build =
           [](Rewriter& b, const Match& found) {
-            Node& s = found.node(sum);
-            return b.reduce_mean(found[x],
-                                 {.axes = operand(s, b.context(), "axes"), .keep_dims = operand(s, b.context(), "keep_dims")});
+            const ReduceSum s(found.node(sum), b.facts());
+            return b.reduce_mean(found[x], {.axes = s.value_in("axes"), .keep_dims = s.value_in("keep_dims")});
           },
   };
 }

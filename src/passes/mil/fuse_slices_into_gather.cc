@@ -9,10 +9,10 @@ namespace {
 
 Value* rolled(Rewriter& b, const Match& found) {
   Node& root = found.root();
-  const InferContext at = params(root, b.context());
-  const std::vector<Value*> values = list(root, b.context(), "values");
-  const auto along = rules::param_int(at, "axis");
-  if (values.size() != 2 || !along || param_bool(at, "interleave") || !values[0]->ranked()) return nullptr;
+  const Concat concat(root, b.facts());
+  const std::vector<Value*> values = concat.values();
+  const auto axis = concat.axis();
+  if (values.size() != 2 || !axis || concat.interleave() || !values[0]->ranked()) return nullptr;
   std::optional<AxisSlice> pieces[2];
   for (size_t i = 0; i < 2; ++i) {
     Node* n = values[i]->def();
@@ -21,14 +21,12 @@ Value* rolled(Rewriter& b, const Match& found) {
     if (!pieces[i]) return nullptr;
   }
   const AxisSlice &last = *pieces[0], &first = *pieces[1];
-  const auto rank = static_cast<int64_t>(values[0]->type()->rank());
-  const auto axis = static_cast<size_t>(*along < 0 ? *along + rank : *along);
-  if (last.x != first.x || last.axis != axis || first.axis != axis) return nullptr;
+  if (last.x != first.x || last.axis != *axis || first.axis != *axis) return nullptr;
   if (first.begin != 0 || first.end != last.begin || last.end != last.size) return nullptr;
   std::vector<int32_t> places;
   for (int64_t i = 0; i < last.size; ++i) places.push_back(static_cast<int32_t>((i + last.begin) % last.size));
   Value* indices = b.constant(Tensor::of<int32_t>(DType::kI32, {last.size}, places));
-  return b.gather(last.x, indices, {.axis = static_cast<int64_t>(axis)});
+  return b.gather(last.x, indices, {.axis = static_cast<int64_t>(*axis)});
 }
 
 }  // namespace

@@ -9,26 +9,22 @@ namespace sardonyx::mil {
 namespace {
 
 // The squeeze that is the piece's only user and undoes the stack.
-Node* squeeze_of(const Value& piece, int64_t axis, int64_t rank, PassContext& context) {
+Node* squeeze_of(const Value& piece, size_t axis, PassContext& context) {
   if (!piece.has_one_use()) return nullptr;
   Node* n = (*piece.uses().begin()).owner;
-  if (!n->is("squeeze") || n->graph() != piece.graph()) return nullptr;
-  const auto axes = param_ints(params(*n, context), "axes");
-  if (!axes || axes->size() != 1 || ((*axes)[0] < 0 ? (*axes)[0] + rank : (*axes)[0]) != axis) return nullptr;
-  return n;
+  const auto squeeze = Squeeze::of(n, context.facts);
+  if (!squeeze || n->graph() != piece.graph()) return nullptr;
+  return squeeze->axes() == std::vector<int64_t>{static_cast<int64_t>(axis)} ? n : nullptr;
 }
 
 bool fuse(Node& stack, Node& split, PassContext& context) {
-  const std::vector<Value*> values = list(stack, context, "values");
-  const InferContext at = params(split, context);
-  auto axis = rules::param_int(params(stack, context), "axis"), along = rules::param_int(at, "axis");
-  if (!values.front()->ranked() || !axis || !along) return false;
-  const int64_t rank = static_cast<int64_t>(values.front()->type()->rank()) + 1;
-  if (*axis < 0) *axis += rank;
-  if ((*along < 0 ? *along + rank : *along) != *axis) return false;
+  const Stack stacked(stack, context.facts);
+  const std::vector<Value*> values = stacked.values();
+  const auto axis = stacked.axis();
+  if (!values.front()->ranked() || !axis || Split(split, context.facts).axis() != axis) return false;
   std::vector<Node*> squeezes;
   for (const Value& piece : split.results()) {
-    Node* n = piece.has_uses() ? squeeze_of(piece, *axis, rank, context) : nullptr;
+    Node* n = piece.has_uses() ? squeeze_of(piece, *axis, context) : nullptr;
     if (n == nullptr && piece.has_uses()) return false;
     squeezes.push_back(n);
   }

@@ -7,21 +7,11 @@
 namespace sardonyx::mil {
 namespace {
 
-bool swaps_last_two(Node& transpose, PassContext& context) {
-  const auto perm = param_ints(params(transpose, context), "perm");
-  if (!perm) return false;
-  const auto rank = static_cast<int64_t>(perm->size());
-  for (int64_t i = 0; i < rank; ++i) {
-    const int64_t p = (*perm)[static_cast<size_t>(i)], axis = p < 0 ? p + rank : p;
-    if (axis != (i == rank - 1 ? rank - 2 : i == rank - 2 ? rank - 1 : i)) return false;
-  }
-  return true;
-}
-
 // The operand of the transpose that computes operand i; null unless matmul can absorb it.
 Value* swapped(const Match& found, size_t i) {
-  Node* n = found.root().input(i)->def();
-  return n != nullptr && n->is("transpose") && !n->unchecked() && swaps_last_two(*n, found.context()) ? n->input(0) : nullptr;
+  const auto t = Transpose::of(found.root().input(i)->def(), found.context().facts);
+  const auto perm = t ? t->perm() : std::nullopt;
+  return perm && swaps_last_two(*perm) ? t->x() : nullptr;
 }
 
 }  // namespace
@@ -34,10 +24,10 @@ Pass fuse_transpose_matmul() {
       .when = [](const Match& found) { return swapped(found, 0) != nullptr || swapped(found, 1) != nullptr; },
       .build =
           [](Rewriter& b, const Match& found) {
-            const InferContext at = params(found.root(), b.context());
+            const Matmul product(found.root(), b.facts());
             Value *x = swapped(found, 0), *y = swapped(found, 1);
             const auto flag = [&](const Value* moved, std::string_view slot) {
-              return moved != nullptr ? Rewriter::Flags(!param_bool(at, slot)) : operand(found.root(), b.context(), slot);
+              return moved != nullptr ? Rewriter::Flags(!product.flag_in(slot)) : product.value_in(slot);
             };
             return b.like(found.root(), {{"x", x != nullptr ? x : found.root().input(0)},
                                          {"y", y != nullptr ? y : found.root().input(1)},

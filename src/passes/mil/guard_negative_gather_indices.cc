@@ -33,7 +33,7 @@ Value* guard(Rewriter& b, const Match& found) {
     if (!indices->ranked()) return nullptr;
     axis = static_cast<int64_t>(indices->type()->rank()) - 1;
   } else {
-    axis = rules::param_int(params(gather, b.context()), "axis");
+    axis = Gather(gather, b.facts()).int_in("axis");
   }
   if (!axis) return nullptr;
   Value* wide = indices->dtype() == DType::kI32 ? indices : b.cast(indices, {.dtype = "int32"});

@@ -76,9 +76,9 @@ class Lowering {
  private:
   // --- the op's operands and results
 
-  Value* in(std::string_view slot) const { return operand(*node_, context_, slot); }
+  OpReader read() const { return {*node_, context_.facts}; }
+  Value* in(std::string_view slot) const { return read().value_in(slot); }
   bool given(std::string_view slot) const { return in(slot) != nullptr; }
-  InferContext at() const { return params(*node_, context_); }
 
   Complex parts_of(Value* v) const {
     const auto known = parts_.find(v);
@@ -145,11 +145,10 @@ class Lowering {
     const Ints shape = shape_of(data);
     const auto rank = static_cast<int64_t>(shape.size());
     const auto wanted = [&](std::string_view slot) -> std::optional<Ints> {
-      const InferContext c = at();
       if (many) {
         if (!given(slot)) return std::nullopt;
-        if (auto v = param_ints(c, slot)) return v;
-      } else if (auto v = rules::param_int(c, slot)) {
+        if (auto v = read().ints_in(slot)) return v;
+      } else if (auto v = read().int_in(slot)) {
         return Ints{*v};
       } else if (!given(slot)) {
         return std::nullopt;
@@ -231,7 +230,7 @@ class Lowering {
     imag = b_->reshape(imag, shape);
     real = turn(real);
     imag = turn(imag);
-    const std::string norm = param_string(at(), "norm").value_or("backward");
+    const std::string norm = read().text_in("norm").value_or("backward");
     if (norm != (inverse ? "forward" : "backward")) {
       Value* scale = norm == "ortho" ? b_->sqrt(n) : n;
       real = b_->real_div(real, scale);
@@ -293,10 +292,10 @@ class Lowering {
   }
 
   void windows() {
-    const InferContext c = at();
-    const auto n = rules::param_int(c, "n_fft"), length = rules::param_int(c, "win_length");
-    Value *size = in("n_fft"), *hop = in("hop_length"), *window = in("window"), *data = in("input");
-    const bool half = param_bool(c, "onesided");
+    const ComplexStft stft(*node_, context_.facts);
+    const auto n = stft.n_fft(), length = stft.win_length();
+    Value *size = in("n_fft"), *hop = in("hop_length"), *window = stft.window(), *data = stft.input();
+    const bool half = stft.onesided();
     if (!n || size == nullptr || data == nullptr) refuse(*node_, "'n_fft' is not a constant");
     if (length && *length > *n) refuse(*node_, "the window is longer than n_fft");
     const bool from_complex = is_complex(data->dtype());
@@ -338,7 +337,7 @@ class Lowering {
       out.real = squeeze(out.real);
       out.imag = squeeze(out.imag);
     }
-    if (param_bool(c, "normalized")) {
+    if (stft.normalized()) {
       Value* scale = b_->sqrt(b_->cast(size, {.dtype = "fp32"}));
       out.real = b_->real_div(out.real, scale);
       out.imag = b_->real_div(out.imag, scale);

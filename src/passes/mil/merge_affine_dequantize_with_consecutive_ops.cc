@@ -21,11 +21,9 @@ struct Moved {
 std::optional<Moved> through(Node& n, const Moved& from, bool per_tensor, PassContext& context) {
   const Type* type = n.result()->type();
   if (type == nullptr || !type->ranked() || type->rank() == 0) return std::nullopt;
-  const auto rank = static_cast<int64_t>(from.data->rank());
-  if (n.is("transpose")) {
-    auto perm = param_ints(params(n, context), "perm");
+  if (const auto transpose = Transpose::of(n, context.facts)) {
+    const auto perm = transpose->perm();
     if (!perm) return std::nullopt;
-    for (int64_t& p : *perm) p = p < 0 ? p + rank : p;
     const auto at = std::ranges::find(*perm, from.axis);
     return Moved{transposed(from.data, *perm), per_tensor ? from.axis : at - perm->begin()};
   }
@@ -39,14 +37,14 @@ std::optional<Moved> through(Node& n, const Moved& from, bool per_tensor, PassCo
 }
 
 bool merge(Node& n, Rewriter& b, PassContext& context) {
-  const Value *data = operand(n, context, "quantized_data"), *scale = operand(n, context, "scale");
-  const Value* zero = operand(n, context, "zero_point");
-  const auto axis = rules::param_int(params(n, context), "axis");
+  const ConstexprAffineDequantize op(n, context.facts);
+  const Value *data = op.quantized_data(), *scale = op.scale(), *zero = op.zero_point();
+  const auto axis = op.axis();
   if (data == nullptr || !data->is_constant() || !data->has_one_use() || data->constant()->is_promise() || !axis ||
       !scale->ranked() || !zero->ranked())
     return false;
   const bool per_tensor = scale->type()->rank() == 0 && zero->type()->rank() == 0;
-  const int64_t first_axis = *axis < 0 ? *axis + static_cast<int64_t>(data->constant()->rank()) : *axis;
+  const auto first_axis = static_cast<int64_t>(*axis);
   Moved now{data->constant(), first_axis};
   std::vector<Node*> chain{&n};
   for (;;) {
@@ -63,7 +61,7 @@ bool merge(Node& n, Rewriter& b, PassContext& context) {
   Node& last = *chain.back();
   b.set_insertion_point(&last);
   b.set_provenance(n.model().merge_provenance(n.provenance(), last.provenance()));
-  Value* same_axis = operand(n, context, "axis");
+  Value* same_axis = op.value_in("axis");
   Value* made =
       b.like(n, {{"quantized_data", now.data}, {"axis", now.axis == first_axis ? Rewriter::Ints(same_axis) : now.axis}});
   made->set_name(last.result()->name());

@@ -208,34 +208,22 @@ class Merger {
     return b_.like(n, {{"x", p}, {"y", q}});
   }
 
-  // The axes of an operand, from the front; nullopt if they are computed.
-  std::optional<Ints> axes_of(Node& n, std::string_view slot, size_t rank) {
-    auto axes = param_ints(params(n, context_), slot);
-    if (!axes) {
-      const auto one = rules::param_int(params(n, context_), slot);
-      if (!one) return std::nullopt;
-      axes = Ints{*one};
-    }
-    for (int64_t& a : *axes) a += a < 0 ? static_cast<int64_t>(rank) : 0;
-    return axes;
-  }
-
   Value* along_axis(Node& n) {
     Value* x = n.input(0);
     const size_t rank = x->type()->rank();
-    const auto axis = axes_of(n, "axis", rank);
-    if (!axis || axis->size() != 1) return nullptr;
-    const Groups g = Groups::around(rank, static_cast<size_t>((*axis)[0]));
+    const auto axis = OpReader(n, context_.facts).axis_in("axis", rank);
+    if (!axis) return nullptr;
+    const Groups g = Groups::around(rank, *axis);
     Value* v = merged(x, g);
     if (v == nullptr) return nullptr;
-    return b_.like(n, {{"x", v}, {"axis", static_cast<int64_t>(g.of(static_cast<size_t>((*axis)[0])))}});
+    return b_.like(n, {{"x", v}, {"axis", static_cast<int64_t>(g.of(*axis))}});
   }
 
   Value* reduce(Node& n) {
     Value* x = n.input(0);
     const size_t rank = x->type()->rank();
     if (n.is("reduce_argmax") || n.is("reduce_argmin")) return along_axis(n);
-    const auto axes = axes_of(n, "axes", rank);
+    const auto axes = OpReader(n, context_.facts).axes_in("axes", rank);
     if (!axes) return nullptr;
     const auto goes = [&](size_t d) { return std::ranges::find(*axes, static_cast<int64_t>(d)) != axes->end(); };
     const Groups g = Groups::by(rank, [&](size_t d) { return goes(d) == goes(d - 1); });
@@ -251,7 +239,7 @@ class Merger {
   Value* transpose(Node& n) {
     Value* x = n.input(0);
     const size_t rank = x->type()->rank();
-    const auto perm = axes_of(n, "perm", rank);
+    const auto perm = Transpose(n, context_.facts).perm();
     if (!perm || perm->size() != rank) return nullptr;
     std::vector<size_t> place(rank);  // of the operand's axes in the result
     for (size_t i = 0; i < rank; ++i) place[static_cast<size_t>((*perm)[i])] = i;
@@ -267,7 +255,7 @@ class Merger {
   Value* tile(Node& n) {
     Value* x = n.input(0);
     const size_t rank = x->type()->rank();
-    const auto reps = param_ints(params(n, context_), "reps");
+    const auto reps = Tile(n, context_.facts).reps();
     if (!reps || reps->size() != rank) return nullptr;
     const auto one = [&](size_t d) { return (*reps)[d] == 1; };
     const Groups g = Groups::by(rank, [&](size_t d) {
@@ -283,35 +271,30 @@ class Merger {
 
   // Any indices count as a list.
   Value* gather(Node& n) {
-    Value *x = n.input(0), *at = n.input(1);
+    const Gather read(n, context_.facts);
+    Value *x = read.x(), *at = read.indices();
     const size_t rank = x->type()->rank();
-    const auto axis = axes_of(n, "axis", rank);
-    if (!axis || axis->size() != 1 || !at->ranked() || at->type()->rank() == 0) return nullptr;
-    if (rules::param_int(params(n, context_), "batch_dims").value_or(0) != 0) return nullptr;
-    const Groups g = Groups::around(rank, static_cast<size_t>((*axis)[0]));
+    const auto axis = read.axis();
+    if (!axis || !at->ranked() || at->type()->rank() == 0 || read.batch_dims().value_or(0) != 0) return nullptr;
+    const Groups g = Groups::around(rank, *axis);
     Value* v = merged(x, g);
     Value* list = merged(at, Groups::by(at->type()->rank(), [](size_t) { return true; }));
     if (v == nullptr || list == nullptr) return nullptr;
-    return b_.like(n, {{"x", v}, {"indices", list}, {"axis", static_cast<int64_t>(g.of(static_cast<size_t>((*axis)[0])))}});
+    return b_.like(n, {{"x", v}, {"indices", list}, {"axis", static_cast<int64_t>(g.of(*axis))}});
   }
 
   Value* slice(Node& n) {
     Value* x = n.input(0);
     const size_t rank = x->type()->rank();
-    const InferContext c = params(n, context_);
-    const auto begin = param_ints(c, "begin"), end = param_ints(c, "end");
-    if (!begin || !end || begin->size() != rank || end->size() != rank) return nullptr;
-    const auto list = [&](std::string_view slot, int64_t otherwise) {
-      return param_ints(c, slot).value_or(Ints(rank, otherwise));
-    };
-    const Ints from = list("begin_mask", 0), to = list("end_mask", 0), stride = list("stride", 1),
-               gone = list("squeeze_mask", 0);
-    if (std::ranges::any_of(gone, [](int64_t v) { return v != 0; })) return nullptr;
-    if (from.size() != rank || to.size() != rank || stride.size() != rank) return nullptr;
+    const SliceByIndex read(n, context_.facts);
+    const auto begin = read.begin(), end = read.end(), stride = read.stride();
+    const auto from = read.begin_mask(), to = read.end_mask(), gone = read.squeeze_mask();
+    if (!begin || !end || !stride || begin->size() != rank || end->size() != rank) return nullptr;
+    if (!from || !to || !gone || std::ranges::find(*gone, true) != gone->end()) return nullptr;
     const auto whole = [&](size_t d) {
       const Dim size = x->type()->dim(d);
-      const bool first = from[d] != 0 || (*begin)[d] == 0, last = to[d] != 0 || size.is((*end)[d]);
-      return stride[d] == 1 && first && last;
+      const bool first = (*from)[d] || (*begin)[d] == 0, last = (*to)[d] || size.is((*end)[d]);
+      return (*stride)[d] == 1 && first && last;
     };
     const Groups g = Groups::by(rank, [&](size_t d) { return whole(d) && whole(d - 1); });
     Value* v = g.size() <= kMost ? merged(x, g) : nullptr;
@@ -322,25 +305,26 @@ class Merger {
       const bool all = whole(d);
       first.push_back(all ? 0 : (*begin)[d]);
       last.push_back(all ? 0 : (*end)[d]);
-      steps.push_back(stride[d]);
-      from_begin.push_back(all || from[d] != 0);
-      to_end.push_back(all || to[d] != 0);
+      steps.push_back((*stride)[d]);
+      from_begin.push_back(all || (*from)[d]);
+      to_end.push_back(all || (*to)[d]);
     }
     return b_.slice_by_index(v, first, last, {.begin_mask = from_begin, .end_mask = to_end, .stride = steps});
   }
 
   Value* concat(Node& n) {
     const size_t rank = n.result()->type()->rank();
-    const auto axis = axes_of(n, "axis", rank);
-    if (!axis || axis->size() != 1 || param_bool(params(n, context_), "interleave")) return nullptr;
-    const Groups g = Groups::around(rank, static_cast<size_t>((*axis)[0]));
+    const Concat read(n, context_.facts);
+    const auto axis = read.axis();
+    if (!axis || read.interleave()) return nullptr;
+    const Groups g = Groups::around(rank, *axis);
     std::vector<Value*> values;
-    for (Value* v : list(n, context_, "values")) {
+    for (Value* v : read.values()) {
       if (!v->ranked() || v->type()->rank() != rank) return nullptr;
       values.push_back(merged(v, g));
       if (values.back() == nullptr) return nullptr;
     }
-    return b_.concat(values, {.axis = static_cast<int64_t>(g.of(static_cast<size_t>((*axis)[0]))), .interleave = false});
+    return b_.concat(values, {.axis = static_cast<int64_t>(g.of(*axis)), .interleave = false});
   }
 
   Graph& g_;

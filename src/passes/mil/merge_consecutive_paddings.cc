@@ -13,22 +13,21 @@ Pass merge_consecutive_paddings() {
   return Rule{
       .match = m::pad(sole(m::pad(x)).as(inner)),
       .build = [](Rewriter& b, const Match& found) -> Value* {
-        const InferContext first = params(found.node(inner), b.context()), second = params(found.root(), b.context());
-        auto p = param_ints(first, "pad"), q = param_ints(second, "pad");
-        const std::string mode = param_string(first, "mode").value_or("constant");
-        if (!p || !q || mode != param_string(second, "mode").value_or("constant")) return nullptr;
+        const Pad first(found.node(inner), b.facts()), second(found.root(), b.facts());
+        auto p = first.pad(), q = second.pad();
+        const auto mode = first.mode();
+        if (!p || !q || !mode || mode != second.mode()) return nullptr;
         // Pairs belong to the last axes.
         const size_t size = std::max(p->size(), q->size());
         p->insert(p->begin(), size - p->size(), 0);
         q->insert(q->begin(), size - q->size(), 0);
-        Value *value = operand(found.node(inner), b.context(), "constant_val"),
-              *other_value = operand(found.root(), b.context(), "constant_val");
+        Value *value = first.value_in("constant_val"), *other_value = second.value_in("constant_val");
         if (mode == "constant") {
           // A computed value or a promise is unknown: it is not the default.
           for (const Value* v : {value, other_value}) {
             if (v != nullptr && (!v->is_constant() || v->constant()->is_promise())) return nullptr;
           }
-          if (param_float(first, "constant_val") != param_float(second, "constant_val")) return nullptr;
+          if (first.constant_val() != second.constant_val()) return nullptr;
         } else {
           for (size_t i = 0; i + 1 < size; i += 2) {
             const bool both = ((*p)[i] != 0 || (*p)[i + 1] != 0) && ((*q)[i] != 0 || (*q)[i + 1] != 0);
@@ -36,7 +35,7 @@ Pass merge_consecutive_paddings() {
           }
         }
         for (size_t i = 0; i < size; ++i) (*p)[i] += (*q)[i];
-        return b.pad(found[x], *p, {.constant_val = value != nullptr ? value : other_value, .mode = mode});
+        return b.pad(found[x], *p, {.constant_val = value != nullptr ? value : other_value, .mode = *mode});
       },
   };
 }

@@ -15,8 +15,9 @@ Pass merge_consecutive_reshapes() {
   return Rule{
       .match = m::reshape(sole(m::reshape(x)).as(inner)),
       .build = [](Rewriter& b, const Match& found) -> Value* {
-        Rewriter::Ints shape = operand(found.root(), b.context(), "shape");
-        auto sizes = param_ints(params(found.root(), b.context()), "shape");
+        const Reshape outer(found.root(), b.facts());
+        Rewriter::Ints shape = outer.value_in("shape");
+        auto sizes = outer.shape();
         if (sizes && std::ranges::find(*sizes, 0) != sizes->end()) {
           const Type* between = found[inner]->type();
           if (between == nullptr || !between->ranked()) return nullptr;

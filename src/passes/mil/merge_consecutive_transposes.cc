@@ -13,13 +13,10 @@ Pass merge_consecutive_transposes() {
   return Rule{
       .match = m::transpose(sole(m::transpose(x)).as(inner)),
       .build = [](Rewriter& b, const Match& found) -> Value* {
-        const auto first = param_ints(params(found.node(inner), b.context()), "perm");
-        const auto second = param_ints(params(found.root(), b.context()), "perm");
+        const auto first = Transpose(found.node(inner), b.facts()).perm(), second = Transpose(found.root(), b.facts()).perm();
         if (!first || !second || first->size() != second->size()) return nullptr;
-        const auto rank = static_cast<int64_t>(first->size());
         std::vector<int64_t> perm;
-        const auto axis = [&](int64_t a) { return a < 0 ? a + rank : a; };
-        for (int64_t q : *second) perm.push_back(axis((*first)[static_cast<size_t>(axis(q))]));
+        for (int64_t axis : *second) perm.push_back((*first)[static_cast<size_t>(axis)]);
         return b.transpose(found[x], {.perm = perm});
       },
   };

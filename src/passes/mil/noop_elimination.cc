@@ -29,24 +29,19 @@ Rule drop_whatever(std::string_view name, const Pattern& p, Numerics numerics = 
 
 bool goes_forward(const Match& found) {
   if (!is_inner(found)) return false;
-  const auto stride = param_ints(params(found.root(), found.context()), "stride");
-  return !stride || std::ranges::all_of(*stride, [](int64_t s) { return s > 0; });
+  const auto stride = SliceByIndex(found.root(), found.context().facts).stride();
+  return stride && std::ranges::all_of(*stride, [](int64_t s) { return s > 0; });
 }
 
 bool keeps_order(const Match& found) {
   if (!is_inner(found)) return false;
-  const auto perm = param_ints(params(found.root(), found.context()), "perm");
-  if (!perm) return false;
-  for (size_t i = 0; i < perm->size(); ++i) {
-    const int64_t p = (*perm)[i] < 0 ? (*perm)[i] + static_cast<int64_t>(perm->size()) : (*perm)[i];
-    if (p != static_cast<int64_t>(i)) return false;
-  }
-  return true;
+  const auto perm = Transpose(found.root(), found.context().facts).perm();
+  return perm && std::ranges::is_sorted(*perm);
 }
 
 // With corner offsets, samples lie between the pixels even if the sizes are equal.
 bool samples_pixels(const Match& found) {
-  return is_inner(found) && rules::param_string(params(found.root(), found.context()), "sampling_mode") != "offset_corners";
+  return is_inner(found) && ResizeBilinear(found.root(), found.context().facts).sampling_mode() != "offset_corners";
 }
 
 }  // namespace

@@ -1,21 +1,12 @@
-// Parameters of Core ML ops for passes: params(node, context) gives what param_ints() and the others of
-// rule_util.h read.
+// What passes on Core ML programs need to read ops: the typed readers, and operands by slot name.
 #pragma once
 
 #include <algorithm>
 
-#include "dialects/mil/rule_util.h"
+#include "dialects/mil/readers.h"
 #include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {
-
-using rules::param_bool;
-using rules::param_dtype;
-using rules::param_float;
-using rules::param_ints;
-using rules::param_string;
-
-inline InferContext params(Node& n, PassContext& context) { return {n, context.facts, n.op().since_version}; }
 
 // Whether its own block returns v, so that its name must stay. Nested blocks may return it under other names.
 inline bool is_block_result(const Value& v) {
@@ -24,18 +15,14 @@ inline bool is_block_result(const Value& v) {
 
 // The operand in that slot; null if it is absent. Not for lists.
 inline Value* operand(Node& n, PassContext& context, std::string_view slot) {
-  const InferContext c = params(n, context);
-  const size_t i = rules::operand(c, slot);
-  return i == rules::kNoSlot ? nullptr : n.input(i);
+  return OpReader(n, context.facts).value_in(slot);
 }
 
-// The elements of a list operand.
-inline std::vector<Value*> list(Node& n, PassContext& context, std::string_view slot) {
-  const InferContext c = params(n, context);
-  const rules::Range r = rules::list(c, slot);
-  std::vector<Value*> values;
-  for (size_t i = r.first; i < r.last; ++i) values.push_back(n.input(i));
-  return values;
+// Whether a transpose by this permutation swaps the last two axes only.
+inline bool swaps_last_two(std::vector<int64_t> perm) {
+  if (perm.size() < 2) return false;
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return std::ranges::is_sorted(perm);
 }
 
 }  // namespace sardonyx::mil

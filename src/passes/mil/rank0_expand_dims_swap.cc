@@ -34,8 +34,7 @@ Node* only_expand_dims(Node& n, PassContext& context) {
     found = u.owner;
   }
   if (found == nullptr) return nullptr;
-  const auto axes = param_ints(params(*found, context), "axes");
-  return axes && *axes == std::vector<int64_t>{0} ? found : nullptr;
+  return ExpandDims(*found, context.facts).ints_in("axes") == std::vector<int64_t>{0} ? found : nullptr;
 }
 
 // n gets operands with an axis, from expand_dims before it.

@@ -151,18 +151,6 @@ class Transposes {
 
   // --- how each op passes on the transposes of its operands
 
-  std::optional<Perm> perm_of(Node& n) {
-    auto p = param_ints(params(n, context_), "perm");
-    if (!p) return std::nullopt;
-    std::vector<bool> seen(p->size(), false);
-    for (int64_t& a : *p) {
-      a += a < 0 ? static_cast<int64_t>(p->size()) : 0;
-      if (a < 0 || a >= static_cast<int64_t>(p->size()) || seen[static_cast<size_t>(a)]) return std::nullopt;
-      seen[static_cast<size_t>(a)] = true;
-    }
-    return p;
-  }
-
   void visit(Node& n) {
     if (n.unchecked() || !n.op().known) return end(n);
     if (n.is("transpose")) return visit_transpose(n);
@@ -206,8 +194,9 @@ class Transposes {
   }
 
   void visit_transpose(Node& n) {
-    Value* x = operand(n, context_, "x");
-    const auto p = perm_of(n);
+    const Transpose transpose(n, context_.facts);
+    Value* x = transpose.x();
+    const auto p = transpose.perm();
     if (x == nullptr || !p) return end(n);
     const uint32_t lazy = carried_[*x];
     if (lazy == kPlain) {
@@ -252,39 +241,36 @@ class Transposes {
   // --- ops with axes
 
   bool can_pass(Node& n, uint32_t lazy) {
-    const InferContext at = params(n, context_);
+    const OpReader read(n, context_.facts);
     if (n.is("concat")) {
-      for (const Value* v : list(n, context_, "values")) {
+      for (const Value* v : read.list_in("values")) {
         if (is_const(*v) ? !can_turn(*v) || v->constant()->rank() != perm(lazy).size() : carried_[*v] == kPlain) return false;
       }
       return axis_of(n).has_value();
     }
     if (n.is("split")) return carried_[*n.input(0)] != kPlain && axis_of(n).has_value();
     if (n.is("pad")) return new_pad(n, perm(lazy)).has_value();
-    if (is_reduction(n)) {
-      const Value* given = operand(n, context_, "axes");
-      const auto axes = param_ints(at, "axes");
-      const auto rank = static_cast<int64_t>(perm(lazy).size());
-      return param_bool(at, "keep_dims") && given != nullptr && given->is_constant() && axes &&
-             std::ranges::all_of(*axes, [=](int64_t a) { return a >= -rank && a < rank; });
-    }
+    if (is_reduction(n))
+      return is_constant(read, "axes") && read.flag_in("keep_dims") && read.axes_in("axes", perm(lazy).size());
     return is_binary(n) && can_pass_binary(n, lazy);
   }
 
+  // What is known, but computed, stays.
+  static bool is_constant(const OpReader& read, std::string_view slot) {
+    const Value* given = read.value_in(slot);
+    return given != nullptr && given->is_constant();
+  }
+
   std::optional<size_t> axis_of(Node& n) {
-    const Value* given = operand(n, context_, "axis");
-    const auto axis = rules::param_int(params(n, context_), "axis");
-    const Value* x = n.is("concat") ? list(n, context_, "values").front() : n.input(0);
-    if (given == nullptr || !given->is_constant() || !axis || !x->ranked()) return std::nullopt;
-    return static_cast<size_t>(*axis < 0 ? *axis + static_cast<int64_t>(x->type()->rank()) : *axis);
+    if (!is_constant(OpReader(n, context_.facts), "axis")) return std::nullopt;
+    return n.is("concat") ? Concat(n, context_.facts).axis() : Split(n, context_.facts).axis();
   }
 
   // Pairs belong to the last axes. Other modes than constant pad the last two only.
   std::optional<std::vector<int64_t>> new_pad(Node& n, const Perm& p) {
-    const InferContext at = params(n, context_);
-    const Value* given = operand(n, context_, "pad");
-    auto pad = param_ints(at, "pad");
-    if (!pad || given == nullptr || !given->is_constant() || pad->size() > 2 * p.size()) return std::nullopt;
+    const Pad read(n, context_.facts);
+    auto pad = read.pad();
+    if (!pad || !is_constant(read, "pad") || pad->size() > 2 * p.size()) return std::nullopt;
     const size_t missing = 2 * p.size() - pad->size();
     pad->insert(pad->begin(), missing, 0);
     std::vector<int64_t> permuted(pad->size(), 0);
@@ -299,8 +285,7 @@ class Transposes {
     };
     if (!zero_before(missing)) return std::nullopt;
     permuted.erase(permuted.begin(), permuted.begin() + static_cast<std::ptrdiff_t>(missing));
-    const bool constant = param_string(at, "mode").value_or("constant") == "constant";
-    if (!constant && !zero_before(std::max<size_t>(permuted.size(), 4) - 4)) return std::nullopt;
+    if (read.mode() != "constant" && !zero_before(std::max<size_t>(permuted.size(), 4) - 4)) return std::nullopt;
     return permuted;
   }
 
@@ -408,7 +393,10 @@ class Transposes {
     return b;
   }
 
-  void set_param(Node& n, std::string_view slot, Value* v) { n.set_input(rules::operand(params(n, context_), slot), v); }
+  static void set_param(Node& n, std::string_view slot, Value* v) {
+    const auto slots = n.op().inputs;
+    n.set_input(static_cast<size_t>(std::ranges::find(slots, slot, &Slot::name) - slots.begin()), v);
+  }
 
   Value* untransposed_constant(Rewriter& b, const Value& v, const Perm& p) const {
     return b.constant(transposed(v.constant()->reshaped(full_shape(v, p.size())), inverse(p)));
@@ -419,19 +407,18 @@ class Transposes {
     if (n.is("concat") || n.is("split")) {
       const int64_t axis = p[*axis_of(n)];
       if (n.is("concat")) {
-        const InferContext at = params(n, context_);
-        const rules::Range values = rules::list(at, "values");
-        for (size_t i = values.first; i < values.last; ++i) {
-          if (is_const(*n.input(i))) n.set_input(i, untransposed_constant(b, *n.input(i), p));
+        for (size_t i = 0; i < n.num_inputs(); ++i) {
+          const bool is_element = slot_of(n.op(), i, n.num_inputs())->name == "values";
+          if (is_element && is_const(*n.input(i))) n.set_input(i, untransposed_constant(b, *n.input(i), p));
         }
       }
       set_param(n, "axis", b.i32(static_cast<int32_t>(axis)));
     } else if (n.is("pad")) {
       set_param(n, "pad", b.i32s(*new_pad(n, p)));
     } else if (is_reduction(n)) {
-      auto axes = *param_ints(params(n, context_), "axes");
-      for (int64_t& a : axes) a = p[static_cast<size_t>(a < 0 ? a + static_cast<int64_t>(p.size()) : a)];
-      set_param(n, "axes", b.i32s(axes));
+      auto axes = OpReader(n, context_.facts).axes_in("axes", p.size());
+      for (int64_t& a : *axes) a = p[static_cast<size_t>(a)];
+      set_param(n, "axes", b.i32s(*axes));
     } else {
       change_operand(n, p, b);
     }

@@ -37,9 +37,9 @@ std::optional<User> user(const Use& use, size_t rank, int64_t count, PassContext
     r.wide[1] = count;
     return r;
   }
-  if (!n.is("matmul") || rank < 2 || out->rank() < rank || operand(n, context, "x") == operand(n, context, "y"))
-    return std::nullopt;
-  const bool left = r.slot == "x", flipped = param_bool(params(n, context), left ? "transpose_x" : "transpose_y");
+  const auto product = Matmul::of(n, context.facts);
+  if (!product || rank < 2 || out->rank() < rank || product->x() == product->y()) return std::nullopt;
+  const bool left = r.slot == "x", flipped = left ? product->transpose_x() : product->transpose_y();
   r.channels = left != flipped ? rank - 2 : rank - 1;
   r.wide.assign(rank, 1);
   r.wide[rank - (left ? 2 : 1)] = count;
@@ -60,8 +60,9 @@ bool reorder(Node& look_up, PassContext& context, const std::function<Rewriter&(
   Value* table = look_up.result();
   if (!table->has_one_use()) return false;
   Node& shift = *(*table->uses().begin()).owner;
-  if (!shift.is("constexpr_blockwise_shift_scale") || shift.unchecked() || !is_float(table->dtype())) return false;
-  const Value *scale = operand(shift, context, "scale"), *offset = operand(shift, context, "offset");
+  const auto shifted = ConstexprBlockwiseShiftScale::of(shift, context.facts);
+  if (!shifted || !is_float(table->dtype())) return false;
+  const Value *scale = shifted->scale(), *offset = shifted->offset();
   if (!scale->is_constant() || (offset != nullptr && context.splat(offset) != 0)) return false;
   const auto shape = scale->constant()->shape();
   const std::vector<double> factors = doubles(*scale->constant());

@@ -13,20 +13,20 @@ Pass replace_stack_reshape() {
   return Rule{
       .match = m::reshape(sole(m::stack()).as(stacked)),
       .build = [](Rewriter& b, const Match& found) -> Value* {
-        Node& stack = found.node(stacked);
-        const std::vector<Value*> values = list(stack, b.context(), "values");
-        auto axis = rules::param_int(params(stack, b.context()), "axis");
+        const Stack stack(found.node(stacked), b.facts());
+        const std::vector<Value*> values = stack.values();
+        const auto from_front = stack.axis();
         const Type* out = found.root().result()->type();
-        if (!axis || values.size() != 2 || !values.front()->ranked() || !found.root().result()->ranked()) return nullptr;
+        if (!from_front || values.size() != 2 || !values.front()->ranked() || !found.root().result()->ranked()) return nullptr;
         const Type* in = values.front()->type();
         if (in->rank() != out->rank()) return nullptr;
-        if (*axis < 0) *axis += static_cast<int64_t>(in->rank()) + 1;
+        const auto axis = static_cast<int64_t>(*from_front);
         int64_t doubled = -1;  // if another axis differs too, the concat has another type and the rule does not apply
         for (size_t i = 0; i < in->rank(); ++i) {
           if (in->dim(i) != out->dim(i)) doubled = static_cast<int64_t>(i);
         }
-        if (doubled != *axis && doubled != *axis - 1) return nullptr;
-        return b.concat({values[0], values[1]}, {.axis = doubled, .interleave = doubled == *axis - 1});
+        if (doubled != axis && doubled != axis - 1) return nullptr;
+        return b.concat({values[0], values[1]}, {.axis = doubled, .interleave = doubled == axis - 1});
       },
   };
 }

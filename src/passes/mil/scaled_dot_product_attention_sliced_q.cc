@@ -33,8 +33,8 @@ Value* sliced(Rewriter& b, const Match& found) {
   const Limits limit = limits(context);
   Node& attention = found.root();
   if (attention.graph()->parent() != nullptr) return nullptr;
-  Value *q = operand(attention, context, "query"), *k = operand(attention, context, "key"),
-        *v = operand(attention, context, "value"), *mask = operand(attention, context, "attn_mask");
+  const ScaledDotProductAttention read(attention, context.facts);
+  Value *q = read.query(), *k = read.key(), *v = read.value(), *mask = read.attn_mask();
   if (q == nullptr || k == nullptr || v == nullptr || !q->ranked() || !q->type()->is_static()) return nullptr;
   const std::vector<Dim> dims(q->type()->dims().begin(), q->type()->dims().end());
   const size_t rank = dims.size();

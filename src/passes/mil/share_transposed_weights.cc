@@ -93,11 +93,11 @@ class Share {
     Rewriter b(*product.graph(), context_);
     b.set_insertion_point(&product);
     b.set_provenance(product.provenance());
-    const InferContext at = params(product, context_);
-    Value *x = product.input(0), *y = product.input(1);
-    const auto flag = [&](const Value* v, std::string_view slot) { return param_bool(at, slot) != (v == &w); };
-    Value* z = b.matmul(x == &w ? &e : x, y == &w ? &e : y,
-                        {.transpose_x = flag(x, "transpose_x"), .transpose_y = flag(y, "transpose_y")});
+    const Matmul old_product(product, context_.facts);
+    Value *x = old_product.x(), *y = old_product.y();
+    Value* z = b.matmul(
+        x == &w ? &e : x, y == &w ? &e : y,
+        {.transpose_x = old_product.transpose_x() != (x == &w), .transpose_y = old_product.transpose_y() != (y == &w)});
     Value& old = *product.result();
     z->set_name(old.name());
     z->def()->set_name(product.name());

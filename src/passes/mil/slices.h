@@ -15,22 +15,20 @@ struct AxisSlice {
 
 // n as a slice of [begin, end) along one axis, with steps of one; nullopt if it is something else, or cuts nothing.
 inline std::optional<AxisSlice> axis_slice(Node& n, PassContext& context) {
-  if (!n.is("slice_by_index") || n.unchecked()) return std::nullopt;
+  const auto slice = SliceByIndex::of(n, context.facts);
+  if (!slice) return std::nullopt;
   const Value *x = n.input(0), *y = n.result();
   if (!x->ranked() || !y->ranked() || x->type()->rank() != y->type()->rank()) return std::nullopt;
-  const InferContext at = params(n, context);
-  const auto begins = param_ints(at, "begin"), ends = param_ints(at, "end"), strides = param_ints(at, "stride");
-  const auto from_begin = param_ints(at, "begin_mask"), to_end = param_ints(at, "end_mask"),
-             squeezed = param_ints(at, "squeeze_mask");
+  const auto begins = slice->begin(), ends = slice->end(), strides = slice->stride();
+  const auto from_begin = slice->begin_mask(), to_end = slice->end_mask(), squeezed = slice->squeeze_mask();
   const size_t rank = x->type()->rank();
   if (!begins || !ends || begins->size() != rank || ends->size() != rank) return std::nullopt;
-  if (strides && std::ranges::any_of(*strides, [](int64_t s) { return s != 1; })) return std::nullopt;
-  if (squeezed && std::ranges::any_of(*squeezed, [](int64_t s) { return s != 0; })) return std::nullopt;
-  const auto is_set = [](const auto& mask, size_t i) { return mask && i < mask->size() && (*mask)[i] != 0; };
+  if (!strides || std::ranges::any_of(*strides, [](int64_t s) { return s != 1; })) return std::nullopt;
+  if (!from_begin || !to_end || !squeezed || std::ranges::find(*squeezed, true) != squeezed->end()) return std::nullopt;
   std::optional<AxisSlice> found;
   for (size_t i = 0; i < rank; ++i) {
     const Dim d = x->type()->dim(i);
-    const bool first = is_set(from_begin, i) || (*begins)[i] == 0, last = is_set(to_end, i);
+    const bool first = (*from_begin)[i] || (*begins)[i] == 0, last = (*to_end)[i];
     if (first && last) continue;
     if (!d.is_int()) return std::nullopt;
     const int64_t size = d.value(), low = first ? 0 : (*begins)[i], high = last ? size : (*ends)[i];

@@ -21,26 +21,13 @@ struct Cut {
   std::vector<bool> from_start, to_end;
 };
 
-std::vector<bool> flags(Node& n, PassContext& context, std::string_view slot, size_t rank) {
-  std::vector<bool> out(rank, false);
-  const Value* v = operand(n, context, slot);
-  if (v == nullptr) return out;
-  for (size_t i = 0; i < rank; ++i) out[i] = v->constant()->as_int(static_cast<int64_t>(i)) != 0;
-  return out;
-}
-
-bool is_constant_or_absent(const Value* v) { return v == nullptr || (v->is_constant() && !v->constant()->is_promise()); }
-
-std::optional<Cut> cut(Node& n, PassContext& context, size_t rank) {
-  for (std::string_view slot : {"begin_mask", "end_mask", "squeeze_mask", "stride"}) {
-    if (!is_constant_or_absent(operand(n, context, slot))) return std::nullopt;
-  }
-  const InferContext at = params(n, context);
-  auto begin = param_ints(at, "begin"), end = param_ints(at, "end");
-  if (!begin || !end) return std::nullopt;
-  if (const auto stride = param_ints(at, "stride"); stride && std::ranges::any_of(*stride, [](int64_t s) { return s != 1; }))
-    return std::nullopt;
-  return Cut{std::move(*begin), std::move(*end), flags(n, context, "begin_mask", rank), flags(n, context, "end_mask", rank)};
+std::optional<Cut> cut(const SliceByIndex& slice) {
+  auto begin = slice.begin(), end = slice.end();
+  auto from_start = slice.begin_mask(), to_end = slice.end_mask();
+  const auto stride = slice.stride();
+  if (!begin || !end || !from_start || !to_end || !slice.squeeze_mask()) return std::nullopt;
+  if (!stride || std::ranges::any_of(*stride, [](int64_t s) { return s != 1; })) return std::nullopt;
+  return Cut{std::move(*begin), std::move(*end), std::move(*from_start), std::move(*to_end)};
 }
 
 // Whether the slice takes all of x, except that it takes only element `place` of `axis` (from the end if
@@ -65,27 +52,24 @@ Pass use_reflection_padding() {
   return Rule{
       .match = m::concat(),
       .build = [](Rewriter& b, const Match& found) -> Value* {
-        Node& concat = found.root();
-        const std::vector<Value*> values = list(concat, b.context(), "values");
+        const Concat concat(found.root(), b.facts());
+        const std::vector<Value*> values = concat.values();
         if (values.size() < 3 || values.size() % 2 != 1 || values.size() > kMostInputs) return nullptr;
         const auto k = static_cast<int64_t>(values.size() / 2);
         Value* x = values[static_cast<size_t>(k)];
-        const InferContext at = params(concat, b.context());
-        const auto axis = rules::param_int(at, "axis");
+        const auto axis = concat.axis();
         if (!x->ranked() || !axis) return nullptr;
-        const auto rank = static_cast<int64_t>(x->type()->rank());
-        const int64_t a = *axis < 0 ? *axis + rank : *axis;
-        if (a < rank - 2) return nullptr;
+        const size_t rank = x->type()->rank();
+        if (*axis + 2 < rank) return nullptr;
         for (int64_t i = 0; i < 2 * k + 1; ++i) {
           if (i == k) continue;
-          Node* slice = values[static_cast<size_t>(i)]->def();
-          if (slice == nullptr || !slice->is("slice_by_index") || slice->unchecked() || !slice->result()->has_one_use() ||
-              slice->graph() != concat.graph() || operand(*slice, b.context(), "x") != x)
-            return nullptr;
-          const auto c = cut(*slice, b.context(), static_cast<size_t>(rank));
-          if (!c || !takes(*c, *x->type(), static_cast<size_t>(a), i < k ? k - i : k - 1 - i)) return nullptr;
+          const Value* piece = values[static_cast<size_t>(i)];
+          const auto slice = SliceByIndex::of(piece->def(), b.facts());
+          if (!slice || !piece->has_one_use() || piece->graph() != found.root().graph() || slice->x() != x) return nullptr;
+          const auto c = cut(*slice);
+          if (!c || !takes(*c, *x->type(), *axis, i < k ? k - i : k - 1 - i)) return nullptr;
         }
-        const std::vector<int64_t> pad = a == rank - 1 ? std::vector<int64_t>{k, k} : std::vector<int64_t>{k, k, 0, 0};
+        const std::vector<int64_t> pad = *axis == rank - 1 ? std::vector<int64_t>{k, k} : std::vector<int64_t>{k, k, 0, 0};
         return b.pad(x, pad, {.mode = "reflect"});
       },
       .same_type = true,  // each slice has all of the other axes, whatever their sizes are called

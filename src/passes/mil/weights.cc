@@ -58,15 +58,15 @@ TensorPtr known_value(const Value* v) {
 std::optional<Convolution> convolution(Node& n, PassContext& context, bool any_weight) {
   Convolution c{.node = &n, .transposed = n.is("conv_transpose")};
   if (!c.transposed && !n.is("conv")) return std::nullopt;
-  const Value* weight = operand(n, context, "weight");
-  const Value* bias = operand(n, context, "bias");
+  const OpReader layer(n, context.facts);
+  const Value *weight = layer.value_in("weight"), *bias = layer.value_in("bias");
   c.weight = known_value(weight);
   c.bias = known_value(bias);
   if (weight == nullptr || (bias != nullptr && c.bias == nullptr)) return std::nullopt;
   if (c.weight == nullptr && (!any_weight || !weight->ranked() || !weight->type()->is_static())) return std::nullopt;
   const auto rank = c.weight != nullptr ? c.weight->rank() : weight->type()->rank();
   if (rank < 3) return std::nullopt;
-  const auto groups = rules::param_int(params(n, context), "groups");
+  const auto groups = layer.int_in("groups");
   if (!groups) return std::nullopt;
   c.groups = *groups;
   const auto size = [&](size_t axis) {

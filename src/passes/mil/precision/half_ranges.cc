@@ -106,7 +106,7 @@ struct At {
   }
   // NaN if unknown.
   double number(std::string_view slot) const {
-    return rules::param_float(params(n, context), slot).value_or(std::numeric_limits<double>::quiet_NaN());
+    return OpReader(n, context.facts).number_in(slot).value_or(std::numeric_limits<double>::quiet_NaN());
   }
   // The number of elements of x per element of the result; infinite or NaN if unknown.
   double count() const { return size(*value("x")) / size(*n.result()); }
@@ -305,10 +305,11 @@ void add_products_and_normalizations(BoundsOfOps& m) {
     return product_with(widest_row(*at.value("weight"), 0, at.ranges.most_read()), at.in("x"), at.in("bias"));
   };
   m["matmul"] = [](const At& at) {
+    const Matmul matmul(at.n, at.context.facts);
     for (bool right : {true, false}) {
       const Value* w = at.value(right ? "y" : "x");
       if (!w->is_constant()) continue;
-      const bool flipped = param_bool(params(at.n, at.context), right ? "transpose_y" : "transpose_x");
+      const bool flipped = right ? matmul.transpose_y() : matmul.transpose_x();
       const size_t rank = w->constant()->rank();
       // With batches, the sum has more terms than in the product: the bound is larger, never smaller. A
       // vector is summed as a whole.
@@ -317,22 +318,17 @@ void add_products_and_normalizations(BoundsOfOps& m) {
     }
     const Value& x = *at.value("x");
     if (!x.ranked()) return Extent();
-    const bool flipped = param_bool(params(at.n, at.context), "transpose_x");
-    const double terms = length(x.type()->dim(x.type()->rank() - (flipped ? 2 : 1)));
+    const double terms = length(x.type()->dim(x.type()->rank() - (matmul.transpose_x() ? 2 : 1)));
     const double widest = product(terms, product(at.in("x").magnitude(), at.in("y").magnitude()));
     return Extent{-widest, widest};
   };
   m["layer_norm"] = [](const At& at) {
     if (!at.value("x")->ranked()) return Extent();
     const Type* x = at.value("x")->type();
-    const auto axes = param_ints(params(at.n, at.context), "axes");
+    const auto axes = LayerNorm(at.n, at.context.facts).axes();
     double count = 1;
     for (size_t i = 0; i < x->rank(); ++i) {
-      const auto axis = static_cast<int64_t>(i);
-      const bool used = !axes || std::ranges::any_of(*axes, [&](int64_t a) {
-        return a == axis || a + static_cast<int64_t>(x->rank()) == axis;
-      });
-      if (used) count *= length(x->dim(i));
+      if (!axes || std::ranges::find(*axes, static_cast<int64_t>(i)) != axes->end()) count *= length(x->dim(i));
     }
     return normalized(at, count);
   };

@@ -5,6 +5,7 @@
 // Exact: no element changes.
 #include <fmt/format.h>
 
+#include "dialects/onnx/readers.h"
 #include "passes/onnx/control_flow/control_flow.h"
 
 namespace sardonyx::onnx {
@@ -23,11 +24,10 @@ Appended appended(const Graph& body, size_t i) {
   if (n == nullptr || n->unchecked() || !n->is("Concat") || n->num_inputs() != 2 || n->graph() != &body) return {};
   if (n->input(0) != all || !all->has_one_use() || !n->result()->has_one_use()) return {};
   Value* row = n->input(1);
-  const auto axis = n->attr_int("axis", 0);
   if (row == nullptr || !row->ranked() || row->type()->rank() == 0 || row->graph() != &body) return {};
-  const size_t rank = row->type()->rank(), at = static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
-  if (at >= rank || (!row->type()->dim(at).is(1) && !row->type()->is_static())) return {};
-  return {n, row, at};
+  const auto axis = read::OpReader(*n).axis_in("axis", row->type()->rank());
+  if (!axis || (!row->type()->dim(*axis).is(1) && !row->type()->is_static())) return {};
+  return {n, row, *axis};
 }
 
 // The rows, [iterations, ...row] (or without the row's axis of size 1), one after the other along that axis.

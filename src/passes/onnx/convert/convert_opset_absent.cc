@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 
+#include "dialects/onnx/readers.h"
 #include "passes/onnx/convert/convert_opset.h"
 
 namespace sardonyx::onnx {
@@ -177,10 +178,10 @@ Results scatter_nd(Rewriter& b, Node& n, OpsetConversion& c) {
 
 Results gather_elements(Rewriter& b, Node& n, OpsetConversion& c) {
   Value *data = n.input(0), *indices = n.input(1);
-  const auto axis = int_attr(n, "axis");
+  const auto axis = read::Gather(n).axis();
   if (!axis || !data->ranked() || !data->type()->is_static() || !indices->ranked() || !indices->type()->is_static())
     return c.refuse(n, "its sizes are not known");
-  const size_t rank = data->type()->rank(), along = static_cast<size_t>(*axis < 0 ? *axis + static_cast<int64_t>(rank) : *axis);
+  const size_t rank = data->type()->rank(), along = *axis;
   std::vector<int64_t> shape, strides(rank, 1);
   for (const Dim d : indices->type()->dims()) shape.push_back(d.value());
   for (size_t i = rank; i-- > 1;) strides[i - 1] = strides[i] * *size_of(data, i);

@@ -11,6 +11,7 @@
 #include <limits>
 #include <numeric>
 
+#include "dialects/onnx/readers.h"
 #include "passes/onnx/convert/convert_opset.h"
 
 namespace sardonyx::onnx {
@@ -68,10 +69,9 @@ std::vector<Value*> unit_axes_to_attribute(Rewriter& b, Node& n, OpsetConversion
 
 // The sizes of the pieces of a Split into equal parts; nullopt if they are not known.
 std::optional<std::vector<int64_t>> sizes_of_pieces(const Node& n) {
-  const auto axis = int_attr(n, "axis");
-  const auto rank = rank_of(n.input(0));
-  if (!axis || !rank || *axis < -*rank || *axis >= *rank) return std::nullopt;
-  const Dim size = n.input(0)->type()->dim(static_cast<size_t>(*axis < 0 ? *axis + *rank : *axis));
+  const auto axis = read::Split(n).axis();
+  if (!axis || !rank_of(n.input(0))) return std::nullopt;
+  const Dim size = n.input(0)->type()->dim(*axis);
   if (!size.is_int()) return std::nullopt;
   const auto count = static_cast<int64_t>(n.num_results()), piece = (size.value() + count - 1) / count;
   std::vector<int64_t> sizes(n.num_results(), piece);
@@ -316,15 +316,15 @@ std::vector<Value*> clip(Rewriter& b, Node& n, OpsetConversion& c) {
 // Before opset 13 the operator flattened the axes from `axis` on. Only the last axis means the same, so
 // others are transposed there.
 std::vector<Value*> softmax_of_last_axis(Rewriter& b, Node& n, OpsetConversion& c) {
-  const auto axis = int_attr(n, "axis");
+  const auto axis = read::Softmax(n).axis();
   const auto rank = rank_of(n.input(0));
-  if (!axis || !rank || *rank == 0) return c.refuse(n, "its axis is not known");
-  const int64_t from_front = *axis < 0 ? *axis + *rank : *axis, last = *rank - 1;
+  if (!axis || !rank) return c.refuse(n, "its axis is not known");
+  const int64_t last = *rank - 1;
   const auto of_last = [&](Value* v) { return b.op(n.op().name, {v}, {{"axis", last}}); };
-  if (from_front == last) return {of_last(n.input(0))};
+  if (static_cast<int64_t>(*axis) == last) return {of_last(n.input(0))};
   std::vector<int64_t> swap(static_cast<size_t>(*rank));
   std::iota(swap.begin(), swap.end(), 0);
-  std::swap(swap[static_cast<size_t>(from_front)], swap[static_cast<size_t>(last)]);
+  std::swap(swap[*axis], swap[static_cast<size_t>(last)]);
   return {b.Transpose(of_last(b.Transpose(n.input(0), {.perm = swap})), {.perm = swap})};
 }
 

@@ -19,6 +19,7 @@
 #include <limits>
 #include <numeric>
 
+#include "dialects/onnx/readers.h"
 #include "dialects/onnx/refusals.h"
 #include "dialects/onnx/wrong_kernels.h"
 #include "passes/onnx/convert/standard_bodies.h"
@@ -134,11 +135,9 @@ class Legalizer {
     } else if (n.is("RotaryEmbedding") && rank == 4 && x->type()->dim(1).is_int() && !int_attr(n, "num_heads").value_or(0)) {
       n.set_attrs(context_.model.with_attr(n.attrs(), "num_heads", x->type()->dim(1).value()));
       note_change(n);
-    } else if ((n.is("LayerNormalization") || n.is("RMSNormalization")) && x->type()->is_static()) {
-      const int64_t axis = int_attr(n, "axis").value_or(-1);
-      const auto dims = x->type()->dims().subspan(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis));
+    } else if (const auto norm = read::LayerNormalization::of(n); norm && norm->axis() && x->type()->is_static()) {
       std::vector<int64_t> shape;
-      for (Dim d : dims) shape.push_back(d.value());
+      for (Dim d : x->type()->dims().subspan(*norm->axis())) shape.push_back(d.value());
       for (size_t i = 1; i < n.num_inputs(); ++i) {
         if (n.input(i) != nullptr && n.input(i)->ranked() && n.input(i)->type()->rank() <= shape.size())
           replace(n, i, b.Expand(n.input(i), b.i64s(shape)));

@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "dialects/onnx/readers.h"
+
 namespace sardonyx::onnx {
 namespace {
 
@@ -31,12 +33,6 @@ struct Site {
   Value* num(const Value* like, double v) const { return b.scalar(like->dtype(), v); }
   double number(std::string_view name, double otherwise) const { return float_attr(n, name).value_or(otherwise); }
 };
-
-// The axis counted from the front; nullopt if the rank is not known.
-std::optional<int64_t> from_front(const Value* v, int64_t axis) {
-  if (!v->ranked()) return std::nullopt;
-  return axis < 0 ? axis + static_cast<int64_t>(v->type()->rank()) : axis;
-}
 
 std::optional<int64_t> size_of(const Value* v, size_t axis) {
   if (!v->ranked() || axis >= v->type()->rank() || !v->type()->dim(axis).is_int()) return std::nullopt;
@@ -100,10 +96,10 @@ DType statistics_type(const Site& s) {
 }
 
 std::optional<std::vector<int64_t>> normalized_axes(const Site& s) {
-  const auto first = from_front(s.x(), int_attr(s.n, "axis").value_or(-1));
-  if (!first) return std::nullopt;
-  std::vector<int64_t> axes(s.x()->type()->rank() - static_cast<size_t>(*first));
-  std::iota(axes.begin(), axes.end(), *first);
+  const auto first = read::LayerNormalization(s.n).axis();
+  if (!first || !s.x()->ranked()) return std::nullopt;
+  std::vector<int64_t> axes(s.x()->type()->rank() - *first);
+  std::iota(axes.begin(), axes.end(), static_cast<int64_t>(*first));
   return axes;
 }
 

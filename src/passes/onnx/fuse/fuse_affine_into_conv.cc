@@ -156,7 +156,8 @@ Value* mirror(Rewriter& b, const Match& m) {
 bool normalizes(const Match& m) {
   const Node& n = m.node(conv);
   const Node& root = m.root();
-  if (int_attr(root, "training_mode").value_or(0) != 0 || int_attr(root, "spatial").value_or(1) != 1 || root.num_results() > 1)
+  const read::BatchNormalization norm(root);
+  if (norm.training_mode().value_or(false) || norm.spatial().value_or(1) != 1 || root.num_results() > 1)
     return m.refuse("it trains");
   if (m[y] != n.result()) return false;
   const int64_t count = channels(n);
@@ -166,14 +167,13 @@ bool normalizes(const Match& m) {
     if (t == nullptr || t->size() != count) return m.refuse("its parameters are not one number per channel");
   }
   if (!has_constant_bias(n)) return m.refuse("the bias is not constant");
-  return (may_change(n) && float_attr(root, "epsilon").has_value()) ||
-         m.refuse("the weights are not constant, or have other users");
+  return (may_change(n) && norm.epsilon().has_value()) || m.refuse("the weights are not constant, or have other users");
 }
 
 Value* normalize(Rewriter& b, const Match& m) {
   const Node& n = m.node(conv);
   const int64_t count = channels(n);
-  const double eps = *float_attr(m.root(), "epsilon");
+  const double eps = *read::BatchNormalization(m.root()).epsilon();
   Channels factor = numbers(*known_elements(*m[gamma]), count);
   const Channels offset = numbers(*known_elements(*m[beta]), count), mean = numbers(*known_elements(*m[mu]), count),
                  variance = numbers(*known_elements(*m[var]), count);

@@ -21,7 +21,7 @@ using namespace pattern;
 constexpr Var x{"x"}, w{"w"}, y{"y"}, bias{"bias"}, c{"c"}, gamma{"gamma"}, beta{"beta"}, mu{"mu"}, var{"var"};
 
 // Whether the weights are transposed. The flag must be known.
-bool is_transposed(const Node& n) { return n.is("Gemm") && *int_attr(n, "transB") != 0; }
+bool is_transposed(const Node& n) { return n.is("Gemm") && *read::Gemm(n).transB(); }
 
 // The number of columns of the product; 0 if unknown or if the weights may not change.
 int64_t columns(const Match& m) {
@@ -29,7 +29,7 @@ int64_t columns(const Match& m) {
   const Value* weights = m[w];
   if (!weights->is_constant() || !weights->has_one_use() || !is_float(weights->dtype()) || weights->constant()->rank() != 2)
     return 0;
-  if (n.is("Gemm") && !int_attr(n, "transB")) return 0;
+  if (n.is("Gemm") && !read::Gemm(n).transB()) return 0;
   if (!m[y]->ranked() || m[y]->type()->rank() < 2) return 0;
   return weights->constant()->shape()[is_transposed(n) ? 0 : 1];
 }
@@ -82,8 +82,8 @@ Value* scale(Rewriter& b, const Match& m) {
 
 bool normalizes(const Match& m) {
   const Node& root = m.root();
-  if (int_attr(root, "training_mode").value_or(0) != 0 || int_attr(root, "spatial").value_or(1) != 1 ||
-      root.num_results() > 1 || !float_attr(root, "epsilon"))
+  const read::BatchNormalization norm(root);
+  if (norm.training_mode().value_or(false) || norm.spatial().value_or(1) != 1 || root.num_results() > 1 || !norm.epsilon())
     return m.refuse("it trains");
   if (columns(m) <= 0) return m.refuse("the weights are not constant, or have other users");
   if (m[y]->type()->rank() != 2) return m.refuse("its channels are not the columns");
@@ -93,14 +93,14 @@ bool normalizes(const Match& m) {
 Value* normalize(Rewriter& b, const Match& m) {
   const Node& n = m.node(y);
   const int64_t count = columns(m);
-  const double eps = *float_attr(m.root(), "epsilon");
+  const double eps = *read::BatchNormalization(m.root()).epsilon();
   const auto of = [&](const Value* v) { return numbers(*v->constant(), count); };
   Channels factor = of(m[gamma]);
   const Channels offset = of(m[beta]), mean = of(m[mu]), variance = of(m[var]);
   Channels shift(static_cast<size_t>(count));
   if (n.input(2) != nullptr) {
     shift = of(n.input(2));
-    for (double& v : shift) v *= float_attr(n, "beta").value_or(NAN);
+    for (double& v : shift) v *= read::Gemm(n).beta().value_or(NAN);
   }
   for (size_t i = 0; i < shift.size(); ++i) {
     factor[i] /= std::sqrt(variance[i] + eps);

@@ -186,13 +186,12 @@ class Finder {
   }
 
   bool is_over_keys() {
-    auto axis = int_attr(*softmax_, "axis");
+    const auto axis = read::OpReader(*softmax_).axis_in("axis", labels_.size());
     if (!axis) return false;
-    if (*axis < 0) *axis += static_cast<int64_t>(labels_.size());
     const int last = static_cast<int>(rank_) - 1;
     query_ = on_left_ ? last - 1 : last;
     key_ = on_left_ ? last : last - 1;
-    return labels_[static_cast<size_t>(*axis)] == key_ || m_.refuse("the softmax is not over the keys");
+    return labels_[*axis] == key_ || m_.refuse("the softmax is not over the keys");
   }
 
   bool find_product() {

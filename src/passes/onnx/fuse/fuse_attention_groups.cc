@@ -70,7 +70,7 @@ class Finder {
 
   std::optional<Axes> below(const Node& view, const Axes& above) {
     if (!view.is("Transpose")) return regroup(above, view.result()->type());
-    const auto perm = permutation(view);
+    const auto perm = read::Transpose(view).perm();
     if (!perm) return std::nullopt;
     Axes out(above.size());
     for (size_t i = 0; i < out.size(); ++i) out[i] = above[static_cast<size_t>((*perm)[i])];
@@ -78,7 +78,7 @@ class Finder {
   }
   std::optional<Axes> above(const Node& view, const Axes& under) {
     if (!view.is("Transpose")) return regroup(under, view.input(0)->type());
-    const auto perm = permutation(view);
+    const auto perm = read::Transpose(view).perm();
     if (!perm) return std::nullopt;
     Axes out(under.size());
     for (size_t i = 0; i < out.size(); ++i) out[static_cast<size_t>((*perm)[i])] = under[i];
@@ -105,10 +105,9 @@ class Finder {
     for (size_t i = 0; i < labels.size(); ++i) {
       if (!t->dim(i).is(1)) labels[i] = {static_cast<int>(i)};
     }
-    auto axis = int_attr(*softmax, "axis");
+    const auto axis = read::OpReader(*softmax).axis_in("axis", labels.size());
     if (!axis) return std::nullopt;
-    if (*axis < 0) *axis += static_cast<int64_t>(labels.size());
-    const auto keys = labels[static_cast<size_t>(*axis)];
+    const auto keys = labels[*axis];
     if (keys.empty()) return std::nullopt;
 
     Axes end = labels;

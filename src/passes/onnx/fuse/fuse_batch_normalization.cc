@@ -46,7 +46,8 @@ int64_t channels(const Match& m) { return m[y]->type()->dim(*channel_axis(m)).va
 bool is_fixed(const Match& m) {
   const Node& n = m.node(norm);
   if (n.num_results() > 1) return m.refuse("it trains");  // before opset 14 that means training
-  if (int_attr(n, "training_mode").value_or(0) != 0 || int_attr(n, "spatial").value_or(1) != 1) return m.refuse("it trains");
+  const auto bn = read::BatchNormalization::of(n);        // or it is an InstanceNormalization
+  if (bn && (bn->training_mode().value_or(false) || bn->spatial().value_or(1) != 1)) return m.refuse("it trains");
   for (Var v : {gamma, beta}) {
     const TensorPtr t = known_elements(*m[v]);
     if (t == nullptr || t->size() != channels(m)) return m.refuse("its parameters are not one known number per channel");

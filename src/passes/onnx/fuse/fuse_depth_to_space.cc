@@ -24,7 +24,7 @@ struct Block {
 std::optional<Block> block(const Match& m) {
   const Value *in = m[x], *split = m[six];
   using P = std::vector<int64_t>;
-  const auto perm = ints_attr(m.node(moved), "perm");
+  const auto perm = read::Transpose(m.node(moved)).perm();
   const bool dcr = perm == P{0, 3, 4, 1, 5, 2}, crd = perm == P{0, 1, 4, 2, 5, 3};
   if (!dcr && !crd && perm != P{0, 3, 5, 1, 2, 4}) return std::nullopt;
   if (!in->ranked() || !split->ranked() || in->type()->rank() != 4) return std::nullopt;

@@ -43,10 +43,11 @@ struct Flags {
 };
 std::optional<Flags> flags(const Node& n) {
   if (n.is("MatMul")) return Flags{false, false, 1, 1};
-  const auto ta = int_attr(n, "transA"), tb = int_attr(n, "transB");
-  const auto alpha = float_attr(n, "alpha"), beta = float_attr(n, "beta");
+  const read::Gemm gemm(n);
+  const auto ta = gemm.transA(), tb = gemm.transB();
+  const auto alpha = gemm.alpha(), beta = gemm.beta();
   if (!ta || !tb || !alpha || !beta) return std::nullopt;
-  return Flags{*ta != 0, *tb != 0, *alpha, *beta};
+  return Flags{*ta, *tb, *alpha, *beta};
 }
 
 Value* gemm(Rewriter& b, Value* x, Value* y, Value* bias, const Flags& f) {
@@ -73,12 +74,9 @@ bool is_product(const Match& m, Var product) {
 
 // The operand of a two-axis transpose that is worth absorbing. Transposed constants are not: they are folded.
 Value* untransposed(Value* v, const Node& reader) {
-  const Node* n = v->def();
-  if (n == nullptr || !n->is("Transpose") || n->graph() != reader.graph() || n->unchecked()) return nullptr;
-  if (!is_matrix(n->input(0))) return nullptr;
-  const auto perm = ints_attr(*n, "perm");
-  if (n->attr("perm") != nullptr && (!perm || *perm != std::vector<int64_t>{1, 0})) return nullptr;
-  return n->input(0);
+  const auto t = read::Transpose::of(v->def());
+  if (!t || t->node().graph() != reader.graph() || !is_matrix(t->node().input(0))) return nullptr;
+  return t->perm() == std::vector<int64_t>{1, 0} ? t->node().input(0) : nullptr;
 }
 
 bool takes_transpose(const Match& m) {
@@ -174,22 +172,20 @@ Pass fuse_gemm() {
                    .when = takes_transpose,
                    .build = take_transpose,
                    .opset = 7});
-  rules.push_back({.name = "transposed_result",
-                   .numerics = Numerics::kRounds,
-                   .match = Transpose(sole(any_of(MatMul(a, b_).as(g), Gemm(a, b_).as(g)))),
-                   .when =
-                       [](const Match& m) {
-                         const auto perm = ints_attr(m.root(), "perm");
-                         return is_product(m, g) && (m.root().attr("perm") == nullptr || perm == std::vector<int64_t>{1, 0});
-                       },
-                   .build =
-                       [](Rewriter& b, const Match& m) {
-                         Flags f = *flags(m.node(g));
-                         f = {!f.b, !f.a, f.alpha, f.beta};
-                         if (!f.a && !f.b && f.alpha == 1) return b.MatMul(m[b_], m[a]);
-                         return gemm(b, m[b_], m[a], nullptr, f);
-                       },
-                   .opset = 11});
+  rules.push_back(
+      {.name = "transposed_result",
+       .numerics = Numerics::kRounds,
+       .match = Transpose(sole(any_of(MatMul(a, b_).as(g), Gemm(a, b_).as(g)))),
+       .when =
+           [](const Match& m) { return is_product(m, g) && read::Transpose(m.root()).perm() == std::vector<int64_t>{1, 0}; },
+       .build =
+           [](Rewriter& b, const Match& m) {
+             Flags f = *flags(m.node(g));
+             f = {!f.b, !f.a, f.alpha, f.beta};
+             if (!f.a && !f.b && f.alpha == 1) return b.MatMul(m[b_], m[a]);
+             return gemm(b, m[b_], m[a], nullptr, f);
+           },
+       .opset = 11});
   rules.push_back(
       {.name = "bias",
        .numerics = Numerics::kRounds,

@@ -117,8 +117,9 @@ bool is_scaled_by_position(const Value& y) {
 bool is_instance(const Match& m) {
   if (!m[x]->ranked()) return false;
   const size_t rank = m[x]->type()->rank();
-  const auto axes = reduced_axes(m.node(mean), m.context());
-  if (!axes || reduced_axes(m.node(second), m.context()) != axes) return m.refuse("mean and variance are over different axes");
+  const auto axes = read::Reduce(m.node(mean), m.context().facts).axes();
+  if (!axes || read::Reduce(m.node(second), m.context().facts).axes() != axes)
+    return m.refuse("mean and variance are over different axes");
   const bool first = is_range(*axes, 2, rank), last = is_range(*axes, 1, rank - 1);
   if (first && (rank == 3 || is_scaled_by_position(*m.root().result()))) return m.refuse("it is a layer normalization");
   return (first || last || m.refuse("the axes are not the positions")) && lines_up(m, *axes, first ? 1 : rank - 1);
@@ -126,7 +127,7 @@ bool is_instance(const Match& m) {
 
 Value* instance(Rewriter& b, const Match& m) {
   const size_t rank = m[x]->type()->rank();
-  const bool first = reduced_axes(m.node(mean), m.context())->front() == 2;
+  const bool first = read::Reduce(m.node(mean), m.context().facts).axes()->front() == 2;
   const int64_t channels = m[x]->type()->dim(first ? 1 : rank - 1).value();
   const Channels factors = m[scale] == nullptr ? Channels{} : numbers(*m[scale]->constant(), channels);
   if (first) return normalized(b, m, m[x], channels, factors);
@@ -160,8 +161,8 @@ bool is_group(const Match& m) {
   std::iota(wanted.begin(), wanted.end(), 1);
   const std::vector<int64_t> positions = wanted;
   wanted.push_back(static_cast<int64_t>(rank));
-  const auto axes = reduced_axes(m.node(mean), m.context());
-  if (axes != wanted || reduced_axes(m.node(second), m.context()) != axes)
+  const auto axes = read::Reduce(m.node(mean), m.context().facts).axes();
+  if (axes != wanted || read::Reduce(m.node(second), m.context().facts).axes() != axes)
     return m.refuse("the axes are not the positions and the channels of a group");
   const Dim groups = s->dim(rank - 1), each = s->dim(rank);
   if (!(m.dims().mul(groups, each) == t->dim(rank - 1))) return m.refuse("the channels do not fall into groups");

@@ -42,8 +42,9 @@ bool is_norm(const Match& m) {
   PassContext& c = m.context();
   const Value* v = m[x];
   if (!v->ranked()) return false;
-  const auto over = reduced_axes(m.node(mean), c);
-  if (!over || reduced_axes(m.node(second), c) != over) return m.refuse("mean and variance are over different axes");
+  const auto over = read::Reduce(m.node(mean), c.facts).axes();
+  if (!over || read::Reduce(m.node(second), c.facts).axes() != over)
+    return m.refuse("mean and variance are over different axes");
   if (!trailing(*over, v->type()->rank())) return m.refuse("the axes are not the last ones");
   if (std::ranges::any_of(v->type()->dims(), [](Dim d) { return d.is(0); })) return m.refuse("there are no elements");
   if (v->dtype() != DType::kF32 && v->dtype() != DType::kF16) return m.refuse("the element type is not f32 or f16");
@@ -55,7 +56,7 @@ bool is_norm(const Match& m) {
 }
 
 std::vector<Dim> normalized_dims(const Match& m) {
-  const auto axis = trailing(*reduced_axes(m.node(mean), m.context()), m[x]->type()->rank());
+  const auto axis = trailing(*read::Reduce(m.node(mean), m.context().facts).axes(), m[x]->type()->rank());
   const auto dims = m[x]->type()->dims().subspan(static_cast<size_t>(*axis));
   return {dims.begin(), dims.end()};
 }

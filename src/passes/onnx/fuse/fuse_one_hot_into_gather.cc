@@ -50,10 +50,9 @@ std::optional<Span> span_of(const Value* v, PassContext& c, int steps = kSteps) 
   };
   if (n->is("ArgMax") || n->is("ArgMin")) {
     const Value* x = n->input(0);
-    auto axis = int_attr(*n, "axis");
+    const auto axis = read::ArgReduce(*n).axis();
     if (!axis || !x->ranked()) return by_type;
-    if (*axis < 0) *axis += static_cast<int64_t>(x->type()->rank());
-    const Dim d = x->type()->dim(static_cast<size_t>(*axis));
+    const Dim d = x->type()->dim(*axis);
     return d.is_int() ? std::optional(Span{0, d.value() - 1}) : by_type;
   }
   if (n->is("Clip")) {
@@ -108,12 +107,11 @@ bool is_table(const Match& m, int64_t rows, int64_t least) {
 
 bool is_one_hot(const Match& m) {
   const Node& n = m.node(hot);
-  const auto axis = int_attr(n, "axis");
+  const auto axis = read::OneHot(n).axis();
   const auto rows = m.ints(depth);
   const auto& v = m[values]->constant();
   if (!axis || !rows || rows->size() != 1 || !m[hot]->ranked()) return false;
-  if (*axis != -1 && *axis + 1 != static_cast<int64_t>(m[hot]->type()->rank()))
-    return m.refuse("the one-hot axis is not the last one");
+  if (*axis + 1 != m[hot]->type()->rank()) return m.refuse("the one-hot axis is not the last one");
   if (v->size() != 2 || v->as_double(0) != 0 || v->as_double(1) != 1) return m.refuse("its values are not 0 and 1");
   return is_table(m, rows->front(), -rows->front());
 }

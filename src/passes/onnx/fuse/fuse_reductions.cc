@@ -24,7 +24,7 @@ bool is_real(const Match& m) {
 
 // The number of elements per sum. It must not be zero: then the quotient is NaN, but a mean need not be.
 std::optional<Dim> count(const Match& m) {
-  const auto axes = reduced_axes(m.node(sum), m.context());
+  const auto axes = read::Reduce(m.node(sum), m.context().facts).axes();
   if (!axes) return std::nullopt;
   Dim product = Dim::of(1);
   for (int64_t a : *axes) {
@@ -61,11 +61,11 @@ bool is_mean(const Match& m, bool inverse) {
 
 // A reduction of v by another operator, with the same axes as the matched one.
 Value* reduce(Rewriter& b, const Match& m, std::string_view name, Value* v) {
-  const Node& old = m.node(sum);
-  const auto keep = int_attr(old, "keepdims");
-  const auto axes = reduced_axes(old, m.context());
+  const read::Reduce old(m.node(sum), m.context().facts);
+  const auto keep = old.keepdims();
+  const auto axes = old.axes();
   if (!keep || !axes) return nullptr;
-  return b.reduce(name, v, *axes, *keep != 0);
+  return b.reduce(name, v, *axes, *keep);
 }
 
 bool whole(const Match& m) { return is_real(m) && has_no_other_users(m); }

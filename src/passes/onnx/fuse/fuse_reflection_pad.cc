@@ -25,7 +25,7 @@ std::optional<Ints> mirrored(const Match& m) {
   const Value& whole = *m[x];
   if (!whole.ranked() || !has_kernel(m.model(), "Pad", whole.dtype())) return std::nullopt;
   const size_t rank = whole.type()->rank();
-  const auto axis = axis_within(m.root(), rank);
+  const auto axis = read::Concat(m.root()).axis();
   const auto cut = bounds_of(m.node(part), m.context());
   if (!axis || !cut || cut->axes != Ints{static_cast<int64_t>(*axis)}) return std::nullopt;
   const Dim size = whole.type()->dim(*axis);

@@ -20,7 +20,7 @@ using namespace pattern;
 constexpr Var x{"x"}, mean{"mean"}, deviation{"deviation"}, eps{"eps"}, scale{"scale"}, norm{"norm"};
 
 std::vector<Dim> normalized_dims(const Match& m) {
-  const auto axis = trailing(*reduced_axes(m.node(mean), m.context()), m[x]->type()->rank());
+  const auto axis = trailing(*read::Reduce(m.node(mean), m.context().facts).axes(), m[x]->type()->rank());
   const auto dims = m[x]->type()->dims().subspan(static_cast<size_t>(*axis));
   return {dims.begin(), dims.end()};
 }
@@ -39,7 +39,7 @@ Pass fuse_rms_normalization() {
   const Pattern reciprocal = any_of(Reciprocal(d), Div(splat(1), d), Pow(Pattern(radicand).as(deviation), splat(-0.5)),
                                     Unsqueeze(one_over, rest).as(deviation), Reshape(one_over, any).as(deviation));
   const auto is_rms = [](const Match& m) {
-    const auto over = reduced_axes(m.node(mean), m.context());
+    const auto over = read::Reduce(m.node(mean), m.context().facts).axes();
     if (!over || !m[x]->ranked() || !trailing(*over, m[x]->type()->rank())) return m.refuse("the axes are not the last ones");
     if (std::ranges::any_of(m[x]->type()->dims(), [](Dim size) { return size.is(0); }))
       return m.refuse("there are no elements");

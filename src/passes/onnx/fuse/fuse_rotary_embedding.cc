@@ -26,10 +26,7 @@ constexpr int kSteps = 8;
 constexpr size_t kMostBytes = 4 << 20;
 
 // Whether the axis of a Split or Concat is the last one.
-bool is_on_last_axis(const Node& n, size_t rank) {
-  const auto axis = int_attr(n, "axis");
-  return axis && (*axis == -1 || *axis + 1 == static_cast<int64_t>(rank));
-}
+bool is_on_last_axis(const Node& n, size_t rank) { return read::OpReader(n).axis_in("axis", rank) == rank - 1; }
 
 // Whether v is the first or second half of x. It is a cut along one axis, which must be the last if that is
 // half as long.

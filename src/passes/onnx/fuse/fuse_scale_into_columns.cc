@@ -127,7 +127,7 @@ class Columns {
   // cuts.
   std::optional<Piece> taken(const Node& n, size_t axis) const {
     if (n.is("Gather")) {
-      const auto at = axis_within(n, axes_.size());
+      const auto at = read::OpReader(n).axis_in("axis", axes_.size());
       const auto index = at == axis && n.input(1)->is_constant() ? context_.ints(n.input(1)) : std::nullopt;
       if (!index || index->size() != 1) return std::nullopt;
       return Piece{.first = index->front() < 0 ? index->front() + axes_[axis].size : index->front(), .count = 1};
@@ -142,12 +142,10 @@ class Columns {
   }
 
   bool transpose(const Node& n) {
-    std::vector<Axis> now(axes_.rbegin(), axes_.rend());
-    if (n.attr("perm") != nullptr) {
-      const auto perm = ints_attr(n, "perm");
-      if (!perm) return false;
-      for (size_t i = 0; i < now.size(); ++i) now[i] = axes_[static_cast<size_t>((*perm)[i])];
-    }
+    const auto perm = read::Transpose(n).perm();
+    if (!perm || perm->size() != axes_.size()) return false;
+    std::vector<Axis> now;
+    for (int64_t axis : *perm) now.push_back(axes_[static_cast<size_t>(axis)]);
     axes_ = std::move(now);
     return true;
   }
@@ -155,7 +153,7 @@ class Columns {
   bool units(const Node& n) {
     if (!n.result()->ranked()) return false;
     const bool adds = n.is("Unsqueeze");
-    const auto which = axes_of(n, context_, adds ? n.result()->type()->rank() : axes_.size());
+    const auto which = read::OpReader(n, context_.facts).given_axes(adds ? n.result()->type()->rank() : axes_.size());
     if (!which) return false;
     if (adds) {
       for (int64_t a : *which) axes_.insert(axes_.begin() + a, Axis{});
@@ -191,7 +189,7 @@ class Columns {
   }
 
   bool gather(const Node& n) {
-    const auto at = axis_within(n, axes_.size());
+    const auto at = read::OpReader(n).axis_in("axis", axes_.size());
     if (!at || !n.input(1)->ranked()) return false;
     const size_t ids = n.input(1)->type()->rank();
     if (axes_[*at].stride != 0) {
@@ -220,7 +218,7 @@ class Columns {
   }
 
   bool split(const Node& n, uint32_t result) {
-    const auto at = axis_within(n, axes_.size());
+    const auto at = read::OpReader(n).axis_in("axis", axes_.size());
     if (!at) return false;
     Axis& a = axes_[*at];
     if (a.stride == 0) {  // an axis of rows: scaling would affect the other results too
@@ -246,7 +244,7 @@ class Columns {
   int64_t count_, offset_ = 0;
 };
 
-bool is_transposed(const Node& product) { return int_attr(product, "transB").value_or(0) != 0; }
+bool is_transposed(const Node& product) { return product.is("Gemm") && read::Gemm(product).transB().value_or(false); }
 
 int64_t columns_of(const Node& product) { return product.input(1)->constant()->shape()[is_transposed(product) ? 0 : 1]; }
 
@@ -259,7 +257,7 @@ bool is_per_column(const Value* v, const Node& product) {
 // The factors per column if v consists of whole columns; nullopt if the number cannot be folded there.
 std::optional<Channels> reached(const Way& way, double by, PassContext& context) {
   const Node& p = *way.product;
-  if (!p.input(1)->has_one_use() || columns_of(p) < 1 || (p.is("Gemm") && !int_attr(p, "transB"))) return std::nullopt;
+  if (!p.input(1)->has_one_use() || columns_of(p) < 1 || (p.is("Gemm") && !read::Gemm(p).transB())) return std::nullopt;
   if (p.input(2) != nullptr && !is_per_column(p.input(2), p)) return std::nullopt;
   if (way.bias != nullptr && !is_per_column(way.bias->input(way.bias_slot), p)) return std::nullopt;
   if (way.bias != nullptr && !Types::equal(way.bias->result()->type(), p.result()->type())) return std::nullopt;

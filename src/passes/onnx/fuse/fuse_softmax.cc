@@ -57,7 +57,7 @@ bool is_bound(const Value* v, const Value* of, int& steps) {
 
 // The axis of the sum; nullopt if there are several.
 std::optional<int64_t> axis_of(const Match& m) {
-  const auto axes = reduced_axes(m.node(sum), m.context());
+  const auto axes = read::Reduce(m.node(sum), m.context().facts).axes();
   if (!axes || axes->size() != 1) return std::nullopt;
   return axes->front();
 }

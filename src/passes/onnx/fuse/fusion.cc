@@ -26,34 +26,6 @@ bool has_no_other_users(const Match& m, const Value* kept) {
   return true;
 }
 
-std::optional<std::vector<int64_t>> reduced_axes(const Node& reduce, PassContext& context) {
-  const Value* x = reduce.input(0);
-  if (x == nullptr || !x->ranked()) return std::nullopt;
-  const auto rank = static_cast<int64_t>(x->type()->rank());
-  std::optional<std::vector<int64_t>> axes;
-  // Versions with an axes operand ignore an axes attribute.
-  if (const Attr* a = reduce.op().max_inputs == 1 ? reduce.attr("axes") : nullptr) {
-    if (a->get<Attr::Ints>() == nullptr) return std::nullopt;
-    axes = *a->get<Attr::Ints>();
-  } else if (reduce.input(1) != nullptr) {
-    axes = context.ints(reduce.input(1));
-    if (!axes) return std::nullopt;
-  }
-  if (!axes || axes->empty()) {
-    if (reduce.attr("noop_with_empty_axes") != nullptr && int_attr(reduce, "noop_with_empty_axes") != 0) return std::nullopt;
-    axes.emplace(static_cast<size_t>(rank));
-    std::iota(axes->begin(), axes->end(), 0);
-    return axes;
-  }
-  for (int64_t& a : *axes) {
-    if (a < -rank || a >= rank) return std::nullopt;
-    if (a < 0) a += rank;
-  }
-  std::sort(axes->begin(), axes->end());
-  if (std::adjacent_find(axes->begin(), axes->end()) != axes->end()) return std::nullopt;
-  return axes;
-}
-
 bool is_nonnegative(PassContext& context, const Value* v, int depth) {
   if (const auto s = context.splat(v)) return *s >= 0;
   const Node* n = v->def();
@@ -142,14 +114,12 @@ Value* ones(Rewriter& b, DType dtype, std::span<const Dim> dims) {
 
 std::optional<std::vector<Dim>> normalized_by(const Node& n) {
   const Value* v = n.input(0);
-  const auto axis = int_attr(n, "axis");
+  const auto axis = read::LayerNormalization(n).axis();
   if (v == nullptr || !v->ranked() || !axis) return std::nullopt;
   for (size_t i = 1; i < n.num_results(); ++i) {
     if (n.result(i)->has_uses()) return std::nullopt;
   }
-  const auto rank = static_cast<int64_t>(v->type()->rank());
-  const auto first = static_cast<size_t>(*axis < 0 ? *axis + rank : *axis);
-  const auto dims = v->type()->dims().subspan(std::min(first, v->type()->rank()));
+  const auto dims = v->type()->dims().subspan(*axis);
   return std::vector<Dim>(dims.begin(), dims.end());
 }
 
@@ -161,7 +131,7 @@ std::optional<Labels> labels_above(const Node& n, const Labels& out) {
   const Type *from = in->type(), *to = n.result()->type();
   Labels labels(from->rank(), kOne);
   if (n.is("Transpose")) {
-    const auto perm = permutation(n);
+    const auto perm = read::Transpose(n).perm();
     if (!perm) return std::nullopt;  // unknown in a function, where the call sets it
     for (size_t i = 0; i < labels.size(); ++i) labels[static_cast<size_t>((*perm)[i])] = out[i];
     return labels;

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "dialects/onnx/readers.h"
 #include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
@@ -15,9 +16,6 @@ namespace sardonyx::onnx {
 // which the right side uses.
 bool has_no_other_users(const Match& m, const Value* kept = nullptr);
 
-// The axes of a Reduce* node, counted from the front and sorted; all axes if none are given. nullopt if they
-// or the rank are not known. Reads the attribute (before opset 13 or 18) or the operand.
-std::optional<std::vector<int64_t>> reduced_axes(const Node& reduce, PassContext& context);
 // The first of `axes` if they are the last axes of a tensor of that rank without a gap; else nullopt.
 std::optional<int64_t> trailing(std::span<const int64_t> axes, size_t rank);
 

@@ -100,10 +100,8 @@ Value* with_axes(Rewriter& b, const Match& m) {
 size_t normalized_axes(const Node& n) {
   const Value* v = n.input(0);
   if (v == nullptr || !v->ranked() || n.unchecked()) return 0;
-  const auto rank = static_cast<int64_t>(v->type()->rank());
-  const int64_t axis = int_attr(n, "axis").value_or(-1);
-  const int64_t first = axis < 0 ? axis + rank : axis;
-  return first >= 0 && first < rank ? static_cast<size_t>(rank - first) : 0;
+  const auto axis = read::LayerNormalization(n).axis();
+  return axis ? v->type()->rank() - *axis : 0;
 }
 
 // Whether v is a constant with axes of size 1 before its last `axes` ones.

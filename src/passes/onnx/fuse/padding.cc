@@ -1,5 +1,7 @@
 #include "passes/onnx/fuse/padding.h"
 
+#include "dialects/onnx/readers.h"
+
 namespace sardonyx::onnx {
 
 std::optional<std::vector<int64_t>> pads_of(const Node& pad, PassContext& c) {
@@ -9,14 +11,13 @@ std::optional<std::vector<int64_t>> pads_of(const Node& pad, PassContext& c) {
   auto pads = pad.op().since_version < 11 ? ints_attr(pad, "pads") : c.ints(pad.input(1));
   if (!pads) return std::nullopt;
   if (pad.input(3) == nullptr) return pads->size() == 2 * rank ? pads : std::nullopt;
-  const auto axes = c.ints(pad.input(3));
+  const auto axes = read::OpReader(pad, c.facts).axes_at(3, rank);
   if (!axes || pads->size() != 2 * axes->size()) return std::nullopt;
   std::vector<int64_t> all(2 * rank, 0);
   for (size_t i = 0; i < axes->size(); ++i) {
-    const int64_t a = (*axes)[i] < 0 ? (*axes)[i] + static_cast<int64_t>(rank) : (*axes)[i];
-    if (a < 0 || a >= static_cast<int64_t>(rank)) return std::nullopt;
-    all[static_cast<size_t>(a)] = (*pads)[i];
-    all[rank + static_cast<size_t>(a)] = (*pads)[axes->size() + i];
+    const auto axis = static_cast<size_t>((*axes)[i]);
+    all[axis] = (*pads)[i];
+    all[rank + axis] = (*pads)[axes->size() + i];
   }
   return all;
 }

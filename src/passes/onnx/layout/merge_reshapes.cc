@@ -16,6 +16,7 @@
 #include <functional>
 #include <numeric>
 
+#include "dialects/onnx/readers.h"
 #include "passes/onnx/shapes/shape_target.h"
 #include "passes/onnx/simplify/slices.h"
 #include "rewrite/onnx_rewriter.h"
@@ -43,8 +44,9 @@ std::optional<Pair> axes_of_pair(const Match& m) {
   const Value* whole = m.root().is("Squeeze") ? m[x] : m.root().result();
   if (!middle.ranked() || !whole->ranked()) return std::nullopt;
   const bool squeeze = m.root().is("Squeeze");
-  const auto of_middle = axes_of(squeeze ? m.root() : *middle.def(), m.context(), middle.type()->rank());
-  const auto of_whole = axes_of(squeeze ? *middle.def() : m.root(), m.context(), whole->type()->rank());
+  const read::OpReader inner(*middle.def(), m.context().facts), outer(m.root(), m.context().facts);
+  const auto of_middle = (squeeze ? outer : inner).given_axes(middle.type()->rank());
+  const auto of_whole = (squeeze ? inner : outer).given_axes(whole->type()->rank());
   if (!of_middle || !of_whole) return std::nullopt;
   return Pair{*of_middle, *of_whole, whole->type()->rank()};
 }
@@ -129,14 +131,12 @@ std::optional<Gathered> gathered(const Match& m) {
   const Node& gather = m.node(y);
   const Value *table = m[x], *ids = m[t], *end = m.root().result();
   if (!table->ranked() || !end->ranked() || ids->type() == nullptr) return std::nullopt;
-  const auto axis = int_attr(gather, "axis");
-  const auto rank = static_cast<int64_t>(table->type()->rank());
-  if (!axis || *axis < -rank || *axis >= rank) return std::nullopt;
-  const auto at = static_cast<size_t>(*axis < 0 ? *axis + rank : *axis);
+  const auto axis = read::Gather(gather).axis();
+  if (!axis) return std::nullopt;
   const TensorPtr& list = ids->constant();
   const auto from = table->type()->dims(), to = end->type()->dims();
-  auto found = with_other_ids(from, to, at, list->size());
-  if (!found && table->is_constant() && table->has_one_use()) found = with_other_table(from, to, at, list->size());
+  auto found = with_other_ids(from, to, *axis, list->size());
+  if (!found && table->is_constant() && table->has_one_use()) found = with_other_table(from, to, *axis, list->size());
   if (!found) return std::nullopt;
   const bool same_ids = std::equal(found->ids.begin(), found->ids.end(), list->shape().begin(), list->shape().end());
   if (!same_ids && list->byte_size() > kSmallBytes && !ids->has_one_use() && !readers_agree(*ids, end->type())) {
@@ -181,7 +181,7 @@ Value* build_reduction(Rewriter& b, const Match& m) {
 bool gives_result_of_plain_ids(const Match& m) {
   const Value *table = m[x], *ids = m[t], *end = m.root().result();
   if (!table->ranked() || !ids->ranked() || !end->ranked()) return false;
-  const auto axis = axis_within(m.node(y), table->type()->rank());
+  const auto axis = read::Gather(m.node(y)).axis();
   if (!axis) return false;
   const auto at = static_cast<ptrdiff_t>(*axis);
   const auto of_table = table->type()->dims(), of_ids = ids->type()->dims();

@@ -78,8 +78,8 @@ bool lets_pass(const Node& n, std::span<const int64_t> gone) {
   if (!n.result()->ranked()) return false;
   const size_t rank = n.result()->type()->rank();
   if (n.is("Softmax") || n.is("LogSoftmax")) {
-    const auto axis = int_attr(n, "axis");
-    return n.op().since_version >= 13 && axis && !contains(gone, *axis < 0 ? *axis + static_cast<int64_t>(rank) : *axis);
+    const auto axis = read::Softmax(n).axis();
+    return n.op().since_version >= 13 && axis && !contains(gone, static_cast<int64_t>(*axis));
   }
   if (!is_elementwise(n)) return false;
   size_t large = 0;
@@ -111,7 +111,7 @@ bool meets_addition(const Value* v, std::vector<int64_t> gone) {
     const Node& n = *v->def();
     if (adds_unit_axes(n)) return true;
     if (n.is("Transpose")) {
-      const auto perm = permutation(n);
+      const auto perm = read::Transpose(n).perm();
       if (!perm) return false;
       for (int64_t& g : gone) g = (*perm)[static_cast<size_t>(g)];
       v = n.input(0);
@@ -132,13 +132,13 @@ Pass move_unit_axes() {
        .when =
            [](const Match& m) {
              const auto added = unit_axes(*m[x], *m[y]);
-             const auto perm = permutation(m.root());
+             const auto perm = read::Transpose(m.root()).perm();
              return added && perm && (is_no_op(without(*perm, *added)) || !is_part_of_products(m.root(), *perm));
            },
        .build =
            [](Rewriter& b, const Match& m) {
              const auto added = *unit_axes(*m[x], *m[y]);
-             const auto perm = *permutation(m.root());
+             const auto perm = *read::Transpose(m.root()).perm();
              std::vector<int64_t> axes;
              for (size_t i = 0; i < perm.size(); ++i) {
                if (contains(added, perm[i])) axes.push_back(static_cast<int64_t>(i));
@@ -148,10 +148,10 @@ Pass move_unit_axes() {
        .same_type = true},
       {.name = "dropped_above_transpose",
        .match = reshaping(sole(Transpose(x).as(y))),
-       .when = [](const Match& m) { return unit_axes(*m.root().result(), *m[y]) && permutation(m.node(y)); },
+       .when = [](const Match& m) { return unit_axes(*m.root().result(), *m[y]) && read::Transpose(m.node(y)).perm(); },
        .build =
            [](Rewriter& b, const Match& m) {
-             const auto perm = *permutation(m.node(y));
+             const auto perm = *read::Transpose(m.node(y)).perm();
              std::vector<int64_t> gone;
              const auto dropped = *unit_axes(*m.root().result(), *m[y]);
              for (int64_t axis : dropped) gone.push_back(perm[static_cast<size_t>(axis)]);
@@ -174,9 +174,7 @@ Pass move_unit_axes() {
          Value* from = main_operand(n);
          Value* squeezed = b.squeeze(from, gone);
          if (!is_elementwise(n)) {
-           const auto rank = static_cast<int64_t>(m[y]->type()->rank());
-           const int64_t axis = *int_attr(n, "axis");
-           const int64_t at = axis < 0 ? axis + rank : axis;
+           const auto at = static_cast<int64_t>(*read::Softmax(n).axis());
            const int64_t now = at - std::count_if(gone.begin(), gone.end(), [&](int64_t g) { return g < at; });
            return n.is("Softmax") ? b.Softmax(squeezed, {.axis = now}) : b.LogSoftmax(squeezed, {.axis = now});
          }

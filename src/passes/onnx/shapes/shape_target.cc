@@ -57,16 +57,4 @@ TensorPtr known_integers(const Value& v, const ValueFacts& facts) {
   return int_tensor(v.dtype(), known->scalar, elements);
 }
 
-std::optional<std::vector<int64_t>> axes_of(const Node& n, PassContext& context, size_t rank) {
-  // Versions with an axes operand ignore an axes attribute.
-  auto axes = n.op().max_inputs == 1 ? ints_attr(n, "axes") : n.input(1) != nullptr ? context.ints(n.input(1)) : std::nullopt;
-  if (!axes || axes->empty()) return std::nullopt;
-  for (int64_t& a : *axes) {
-    if (a < 0) a += static_cast<int64_t>(rank);
-    if (a < 0 || a >= static_cast<int64_t>(rank)) return std::nullopt;
-  }
-  std::sort(axes->begin(), axes->end());
-  return axes;
-}
-
 }  // namespace sardonyx::onnx

@@ -26,8 +26,4 @@ bool renames_result(const Node& n);
 // constant; else null.
 TensorPtr known_integers(const Value& v, const ValueFacts& facts);
 
-// The axes of Squeeze, Unsqueeze, Reduce*, ..., from attribute or operand, counted from the front and sorted;
-// nullopt if they are absent, empty, unknown or out of range.
-std::optional<std::vector<int64_t>> axes_of(const Node& n, PassContext& context, size_t rank);
-
 }  // namespace sardonyx::onnx

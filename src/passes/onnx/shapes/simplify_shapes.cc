@@ -308,18 +308,15 @@ class Shapes {
       if (!bounds) continue;
       std::optional<std::vector<int64_t>> axes;
       if (n.input(3) != nullptr) {
-        axes = context_.ints(n.input(3));
+        axes = read::OpReader(n, context_.facts).axes_at(3, n.input(0)->type()->rank());
         if (!axes) continue;
       }
       const DType dtype = n.input(k)->dtype();
       const int64_t last = dtype == DType::kI32 ? std::numeric_limits<int32_t>::max() : std::numeric_limits<int64_t>::max();
       std::vector<int64_t> made;
       for (size_t i = 0; i < bounds->elements.size(); ++i) {
-        const auto rank = static_cast<int64_t>(n.input(0)->type()->rank());
-        int64_t axis = axes ? (*axes)[i] : static_cast<int64_t>(i);
-        if (axis < 0) axis += rank;
-        if (const auto at = bound(bounds->elements[i], n.input(0)->type()->dim(static_cast<size_t>(axis)), last))
-          made.push_back(*at);
+        const size_t axis = axes ? static_cast<size_t>((*axes)[i]) : i;
+        if (const auto at = bound(bounds->elements[i], n.input(0)->type()->dim(axis), last)) made.push_back(*at);
       }
       if (made.size() == bounds->elements.size()) set_input(n, k, b.constant(int_tensor(dtype, false, made)), "slice_bound");
     }

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "dialects/onnx/readers.h"
 #include "passes/onnx/shapes/shape_target.h"
 #include "passes/onnx/simplify/slices.h"
 #include "rewrite/onnx_rewriter.h"
@@ -71,7 +72,7 @@ std::optional<Rows> rows(const Match& m) {
   const Node& join = m.root();
   Value* x = whole_of(join);
   if (x == nullptr || !x->ranked() || join.num_inputs() < 2) return std::nullopt;
-  const auto axis = axis_within(join, x->type()->rank());
+  const auto axis = read::OpReader(join).axis_in("axis", x->type()->rank());
   if (!axis) return std::nullopt;
   const Dim size = x->type()->dim(*axis);
   Rows r{x, *axis, {}};
@@ -153,7 +154,7 @@ std::optional<Blocks> blocks(const Match& m) {
   const size_t count = join.num_inputs();
   if (x == nullptr || !x->ranked() || count < 4) return std::nullopt;
   const size_t rank = x->type()->rank();
-  if (axis_within(join, rank) != rank - 1) return std::nullopt;
+  if (read::OpReader(join).axis_in("axis", rank) != rank - 1) return std::nullopt;
   Ints axes, steps;
   std::vector<Ints> offsets;
   for (size_t i = 0; i < count; ++i) {

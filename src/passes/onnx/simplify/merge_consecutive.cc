@@ -17,6 +17,7 @@
 #include <cmath>
 #include <limits>
 
+#include "dialects/onnx/readers.h"
 #include "passes/onnx/shapes/shape_target.h"
 #include "passes/onnx/simplify/slices.h"
 #include "rewrite/onnx_rewriter.h"
@@ -30,13 +31,6 @@ constexpr Var x{"x"}, y{"y"}, t{"t"};
 constexpr size_t kMaxReaders = 16;
 
 Value* keep_x(Rewriter&, const Match& m) { return m[x]; }
-
-std::optional<int64_t> axis_of(const Node& n) {
-  auto axis = int_attr(n, "axis");
-  const Value* v = n.result();
-  if (!axis || !v->ranked()) return std::nullopt;
-  return *axis < 0 ? *axis + static_cast<int64_t>(v->type()->rank()) : *axis;
-}
 
 // --- slices
 
@@ -163,11 +157,11 @@ Value* build_clip(Rewriter& b, const Match& m) {
 std::optional<Ints> reduced_axes(const Match& m) {
   const Node &outer = m.root(), &inner = m.node(y);
   if (!m[x]->ranked() || !m[y]->ranked()) return std::nullopt;
-  const auto keep = int_attr(outer, "keepdims");
-  if (!keep || keep != int_attr(inner, "keepdims")) return std::nullopt;
+  const auto keep = read::Reduce(outer).keepdims();
+  if (!keep || keep != read::Reduce(inner).keepdims()) return std::nullopt;
   const size_t rank = m[x]->type()->rank();
-  auto all = axes_of(inner, m.context(), rank);
-  const auto more = axes_of(outer, m.context(), m[y]->type()->rank());
+  auto all = read::OpReader(inner, m.context().facts).given_axes(rank);
+  const auto more = read::OpReader(outer, m.context().facts).given_axes(m[y]->type()->rank());
   if (!all || !more) return std::nullopt;
   Ints places;
   for (size_t i = 0; i < rank; ++i) {
@@ -193,7 +187,7 @@ Rule reductions(std::string_view name, Numerics numerics, const PatternOp& op) {
               },
           .build =
               [](Rewriter& b, const Match& m) {
-                return b.reduce(m.root().op().name, m[x], *reduced_axes(m), *int_attr(m.root(), "keepdims") != 0);
+                return b.reduce(m.root().op().name, m[x], *reduced_axes(m), *read::Reduce(m.root()).keepdims());
               },
           .same_type = true};
 }
@@ -208,8 +202,8 @@ Node* nested_list(const Node& n) {
         !u.value->has_one_use())
       continue;
     if (!n.is("Concat")) return inner;
-    const auto axis = axis_of(n);
-    if (axis && axis == axis_of(*inner)) return inner;
+    const auto axis = read::Concat(n).axis();
+    if (axis && axis == read::Concat(*inner).axis()) return inner;
   }
   return nullptr;
 }
@@ -230,12 +224,12 @@ Value* flatten(Rewriter& b, const Match& m) {
 // The source of a Concat whose operands are all of its pieces in order; else null.
 Value* restored(const Match& m) {
   const Node& n = m.root();
-  const auto axis = axis_of(n);
+  const auto axis = read::Concat(n).axis();
   const Value* first = n.input(0);
   Node* piece = first != nullptr ? first->def() : nullptr;
   if (!axis || piece == nullptr || piece->unchecked()) return nullptr;
   if (piece->is("Split")) {
-    if (axis_of(*piece) != axis || piece->num_results() != n.num_inputs()) return nullptr;
+    if (read::Split(*piece).axis() != axis || piece->num_results() != n.num_inputs()) return nullptr;
     for (size_t i = 0; i < n.num_inputs(); ++i) {
       if (n.input(i) != piece->result(i)) return nullptr;
     }
@@ -248,12 +242,13 @@ Value* restored(const Match& m) {
     if (s == nullptr || !s->is("Slice") || s->unchecked()) return nullptr;
     if (i == 0) whole = s->input(0);
     const auto bounds = bounds_of(*s, m.context());
-    if (!bounds || s->input(0) != whole || bounds->axes != Ints{*axis} || bounds->steps != Ints{1}) return nullptr;
+    if (!bounds || s->input(0) != whole || bounds->axes != Ints{static_cast<int64_t>(*axis)} || bounds->steps != Ints{1})
+      return nullptr;
     // Slices must not overlap or count from the end.
     if (bounds->starts[0] != at || bounds->ends[0] < at) return nullptr;
     at = bounds->ends[0];
   }
-  const Dim size = whole->type()->dim(static_cast<size_t>(*axis));
+  const Dim size = whole->type()->dim(*axis);
   const bool to_the_end = size.is_int() ? at >= size.value() : at >= std::numeric_limits<int32_t>::max();
   return to_the_end ? whole : nullptr;
 }
@@ -261,12 +256,12 @@ Value* restored(const Match& m) {
 // Whether the pieces of the Split are the operands of the Concat.
 bool splits_as_joined(const Match& m) {
   const Node &split = m.root(), &join = m.node(y);
-  const auto axis = axis_of(join);
-  if (!axis || axis_of(split) != axis || join.num_inputs() != split.num_results()) return false;
+  const auto axis = read::Concat(join).axis();
+  if (!axis || read::Split(split).axis() != axis || join.num_inputs() != split.num_results()) return false;
   for (size_t i = 0; i < join.num_inputs(); ++i) {
     const Value *part = join.input(i), *piece = split.result(i);
     if (!part->ranked() || !piece->ranked()) return false;
-    if (!(part->type()->dim(static_cast<size_t>(*axis)) == piece->type()->dim(static_cast<size_t>(*axis)))) return false;
+    if (!(part->type()->dim(*axis) == piece->type()->dim(*axis))) return false;
   }
   return true;
 }

@@ -31,7 +31,7 @@ bool reduces_nothing(const Match& m) {
   if (int_attr(n, "noop_with_empty_axes").value_or(0) != 0 &&
       (n.input(1) == nullptr || m.context().ints(n.input(1)) == std::vector<int64_t>()))
     return true;
-  const auto axes = reduced_axes(n, m.context());
+  const auto axes = read::Reduce(n, m.context().facts).axes();
   return axes &&
          std::all_of(axes->begin(), axes->end(), [&](int64_t a) { return m[x]->type()->dim(static_cast<size_t>(a)).is(1); });
 }

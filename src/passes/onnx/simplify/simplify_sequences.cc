@@ -57,15 +57,15 @@ std::optional<Pieces> pieces(const Match& m) {
   const Node& n = m.root();
   const Value* from = n.input(0);
   if (!from->ranked()) return std::nullopt;
-  const auto rank = static_cast<int64_t>(from->type()->rank());
-  const auto axis = int_attr(n, "axis");
+  const read::SplitToSequence op(n);
+  const auto axis = op.axis();
   if (!axis) return std::nullopt;
-  Pieces p{{}, *axis < 0 ? *axis + rank : *axis, false};
-  const Dim d = from->type()->dim(static_cast<size_t>(p.axis));
+  Pieces p{{}, static_cast<int64_t>(*axis), false};
+  const Dim d = from->type()->dim(*axis);
   const Value* split = n.input(1);
   if (split == nullptr || (split->ranked() && split->type()->rank() == 0)) {
     const auto each = split == nullptr ? std::optional<int64_t>(1) : number(m, split);
-    p.squeeze = each == 1 && int_attr(n, "keepdims") == 0;
+    p.squeeze = each == 1 && op.keepdims() == false;
     const int64_t whole = d.is_int() ? d.value() : 0;
     if (!each || *each <= 0 || whole > kMostPieces * *each) return std::nullopt;
     for (int64_t left = whole; left > 0; left -= *each) p.sizes.push_back(std::min(left, *each));

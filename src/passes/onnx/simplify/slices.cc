@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dialects/onnx/readers.h"
 #include "dialects/onnx/slice_end.h"
 
 namespace sardonyx::onnx {
@@ -11,11 +12,10 @@ std::optional<Bounds> bounds_of(const Node& n, PassContext& context) {
   const auto starts = context.ints(n.input(1)), ends = context.ints(n.input(2));
   if (!starts || !ends || starts->size() != ends->size()) return std::nullopt;
   Bounds b{*starts, *ends, {}, std::vector<int64_t>(starts->size(), 1)};
-  const auto rank = static_cast<int64_t>(n.input(0)->type()->rank());
   if (n.input(3) != nullptr) {
-    const auto axes = context.ints(n.input(3));
+    const auto axes = read::OpReader(n, context.facts).axes_at(3, n.input(0)->type()->rank());
     if (!axes || axes->size() != starts->size()) return std::nullopt;
-    for (int64_t a : *axes) b.axes.push_back(a < 0 ? a + rank : a);
+    b.axes = *axes;
   } else {
     for (size_t i = 0; i < starts->size(); ++i) b.axes.push_back(static_cast<int64_t>(i));
   }
@@ -36,14 +36,6 @@ Piece piece_of(int64_t start, int64_t end, int64_t step, int64_t size) {
   // A step beyond the size takes one element, however large it is.
   const int64_t stride = std::clamp<int64_t>(step, -size, size);
   return {from, stride, stride > 0 ? (to - from + stride - 1) / stride : (from - to - stride - 1) / -stride};
-}
-
-std::optional<size_t> axis_within(const Node& n, size_t rank) {
-  auto axis = int_attr(n, "axis");
-  if (!axis) return std::nullopt;
-  if (*axis < 0) *axis += static_cast<int64_t>(rank);
-  if (*axis < 0 || *axis >= static_cast<int64_t>(rank)) return std::nullopt;
-  return static_cast<size_t>(*axis);
 }
 
 }  // namespace sardonyx::onnx

@@ -23,7 +23,4 @@ struct Piece {
 // The elements that a slice takes of an axis of `size` elements.
 Piece piece_of(int64_t start, int64_t end, int64_t step, int64_t size);
 
-// The axis attribute of a node, counted from the front; nullopt if it is absent or out of range.
-std::optional<size_t> axis_within(const Node& n, size_t rank);
-
 }  // namespace sardonyx::onnx

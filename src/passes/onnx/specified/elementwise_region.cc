@@ -5,37 +5,6 @@
 
 namespace sardonyx::onnx {
 
-namespace {
-
-// Whether each axis occurs once.
-bool is_permutation(std::span<const int64_t> perm) {
-  const auto rank = static_cast<int64_t>(perm.size());
-  if (rank > 64) return false;  // more than any model has
-  uint64_t seen = 0;
-  for (int64_t axis : perm) {
-    if (axis < 0 || axis >= rank || (seen >> axis & 1) != 0) return false;
-    seen |= uint64_t{1} << axis;
-  }
-  return true;
-}
-
-}  // namespace
-
-std::optional<std::vector<int64_t>> permutation(const Node& transpose) {
-  const Value* x = transpose.input(0);
-  const Attr* given = transpose.attr("perm");
-  if (given == nullptr) {
-    if (x == nullptr || !x->ranked()) return std::nullopt;
-    std::vector<int64_t> reversed(x->type()->rank());
-    std::iota(reversed.rbegin(), reversed.rend(), 0);
-    return reversed;
-  }
-  const auto* perm = given->get<Attr::Ints>();
-  if (perm == nullptr || !is_permutation(*perm)) return std::nullopt;
-  if (x != nullptr && x->ranked() && x->type()->rank() != perm->size()) return std::nullopt;
-  return *perm;
-}
-
 std::vector<int64_t> inverse_of(std::span<const int64_t> perm) {
   std::vector<int64_t> inverse(perm.size());
   for (size_t i = 0; i < perm.size(); ++i) inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);

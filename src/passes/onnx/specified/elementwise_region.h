@@ -6,13 +6,11 @@
 #include <span>
 #include <vector>
 
+#include "dialects/onnx/readers.h"
 #include "rewrite/pass.h"
 
 namespace sardonyx::onnx {
 
-// The permutation of a Transpose; a missing `perm` reverses the axes. nullopt if it is not known or does not
-// fit the operand.
-std::optional<std::vector<int64_t>> permutation(const Node& transpose);
 std::vector<int64_t> inverse_of(std::span<const int64_t> perm);
 
 // Elementwise nodes of one graph that are connected through their values. Entries and exits are in no

@@ -28,7 +28,7 @@ bool remove_pairs(Graph& top, PassContext& context) {
     for (Node& n : g->nodes()) {
       if (!is_transpose(&n) || n.input(0) == nullptr || !is_transpose(n.input(0)->def())) continue;
       Node& first = *n.input(0)->def();
-      const auto p = permutation(first), q = permutation(n);
+      const auto p = read::Transpose(first).perm(), q = read::Transpose(n).perm();
       if (!p || !q || inverse_of(*p) != *q || first.input(0) == nullptr) continue;
       Value& x = *first.input(0);
       if (const Type* both = context.model.types().meet(x.type(), n.result()->type())) x.set_type(both);
@@ -48,13 +48,13 @@ bool is_framed(const Region& region, RegionFinder& finder, std::span<const int64
     if (is_one_element(*u->value, p.size())) continue;
     const Node* def = u->value->def();
     if (!is_transpose(def) || def->input(0) == nullptr) return false;
-    const auto perm = permutation(*def);
+    const auto perm = read::Transpose(*def).perm();
     if (!perm || !std::equal(perm->begin(), perm->end(), p.begin(), p.end())) return false;
     if (finder.holds(region, def->input(0)->def())) return false;  // a value of the region itself, in another order
   }
   const std::vector<int64_t> inverse = inverse_of(p);
   for (const Use* u : region.exits) {
-    if (!is_transpose(u->owner) || permutation(*u->owner) != inverse) return false;
+    if (!is_transpose(u->owner) || read::Transpose(*u->owner).perm() != inverse) return false;
   }
   return true;
 }
@@ -68,7 +68,7 @@ bool unframe_transposes(Graph& top, PassContext& context, RegionFinder::Admits a
     for (Node& n : g->nodes()) {
       if (!is_transpose(&n) || n.input(0) == nullptr || !finder.is_member(n.input(0)->def())) continue;
       const auto region = finder.around(*n.input(0)->def());
-      const auto q = permutation(n);
+      const auto q = read::Transpose(n).perm();
       if (!region || !q) continue;
       const std::vector<int64_t> p = inverse_of(*q);
       if (!is_framed(*region, finder, p)) continue;

@@ -24,10 +24,11 @@ struct Reduction {
 
 // The reduction in the layout of x; nullopt if it is not known.
 std::optional<Reduction> through(const Match& m, const Node& reduce, std::span<const int64_t> p) {
-  const auto keepdims = int_attr(reduce, "keepdims");
-  const auto axes = reduced_axes(reduce, m.context());
+  const read::Reduce op(reduce, m.context().facts);
+  const auto keepdims = op.keepdims();
+  const auto axes = op.axes();
   if (!keepdims || !axes) return std::nullopt;
-  Reduction out{.axes = {}, .reduced = std::vector<bool>(p.size()), .keepdims = *keepdims != 0};
+  Reduction out{.axes = {}, .reduced = std::vector<bool>(p.size()), .keepdims = *keepdims};
   for (int64_t a : *axes) out.reduced[static_cast<size_t>(a)] = true;
   if (axes->size() == p.size()) return out;
   out.axes.emplace();
@@ -37,7 +38,7 @@ std::optional<Reduction> through(const Match& m, const Node& reduce, std::span<c
 }
 
 Value* rebuild(Rewriter& b, const Match& m, const Node& reduce) {
-  const auto reduction = through(m, reduce, *permutation(m.node(t)));
+  const auto reduction = through(m, reduce, *read::Transpose(m.node(t)).perm());
   return b.reduce(reduce.op().name, m[x], reduction->axes, reduction->keepdims);
 }
 
@@ -71,7 +72,7 @@ Pass remove_redundant_transpose_reduce() {
        .match = Transpose(sole(any_reduction(Transpose(x).as(t)))),
        .when =
            [](const Match& m) {
-             const auto p = permutation(m.node(t)), q = permutation(m.root());
+             const auto p = read::Transpose(m.node(t)).perm(), q = read::Transpose(m.root()).perm();
              if (!p || !q || inverse_of(*p) != *q) return false;
              return through(m, m.node(r), *p).has_value();  // the ranks are equal, so keepdims is 1
            },
@@ -81,7 +82,7 @@ Pass remove_redundant_transpose_reduce() {
        .match = any_reduction(sole(Transpose(x).as(t))),
        .when =
            [](const Match& m) {
-             const auto p = permutation(m.node(t));
+             const auto p = read::Transpose(m.node(t)).perm();
              if (!p) return false;
              const auto reduction = through(m, m.root(), *p);
              // If a Transpose follows, the other rule applies.
