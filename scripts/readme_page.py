@@ -1,9 +1,9 @@
-"""Draw docs/before_after.svg, a Flax transformer block before and after the default passes, and write
+"""Draw docs/images/before_after.svg, a Flax transformer block before and after the default passes, and write
 README.md's figures.
 
     scripts/readme_page.py     (a test compares both with this output)
 
-The figures come from docs/exporters.md and docs/benchmarks.md.
+The figures come from docs/generated/exporters.md and docs/generated/benchmarks.md.
 """
 
 import re
@@ -128,7 +128,7 @@ def picture() -> str:
 
 
 def figures() -> str:
-    page = (ROOT / "docs" / "exporters.md").read_text()
+    page = (ROOT / "docs" / "generated" / "exporters.md").read_text()
     rows = {}
     for row in re.findall(
         r"^\| (\w+) \| \d+ of (\d+) \| (\d+) \| ([\d.]+) \| [\d.]+ \| ([\d.]+) \|$", page, re.MULTILINE
@@ -144,7 +144,7 @@ def figures() -> str:
         ),
     ]
     faster = re.search(
-        r"Geometric mean: ([\d.]+) times faster than jax2onnx", (ROOT / "docs" / "benchmarks.md").read_text()
+        r"Geometric mean: ([\d.]+) times faster than jax2onnx", (ROOT / "docs" / "generated" / "benchmarks.md").read_text()
     )
     return (
         "\n".join(table)

@@ -1,4 +1,4 @@
-"""Write the tables of docs/validation.md: the numbers of tests in this tree, and the last runs of tests/schedule.toml.
+"""Write the tables of docs/inside/evidence.md: the numbers of tests in this tree, and the last runs of tests/schedule.toml.
 
 scripts/validation_page.py                        (a test fails when a count is more than a tenth off, or a run is missing)
 scripts/validation_page.py ran TARGET "RESULT"    records that TARGET was run at this commit today, and what it found
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "validation.md"
+PAGE = ROOT / "docs" / "inside" / "evidence.md"
 SCHEDULE = ROOT / "tests" / "schedule.toml"
 RUNS_BEGIN, RUNS_END = "<!-- runs: scripts/validation_page.py -->\n", "<!-- end of runs -->\n"
 BEGIN, END = "<!-- counts: scripts/validation_page.py -->\n", "<!-- end of counts -->\n"

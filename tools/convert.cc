@@ -179,7 +179,7 @@ void add_convert(CLI::App& to, int* status) {
   command->add_option("--trace", args->trace, "Also write the steps, for `sardonyx view FILE.sxt -o page.html`")
       ->type_name("FILE.sxt");
   command->add_flag("--no-mmap", args->no_mmap, "Read files instead of mapping them");
-  command->add_flag("--json", args->json, "Machine-readable output: an array of objects (docs/command_line.md)");
+  command->add_flag("--json", args->json, "Machine-readable output: an array of objects (docs/reference/command_line.md)");
   command->add_flag("-q,--quiet", args->quiet, "Print errors only");
   command->callback([args, status] { *status = guarded("convert", args->input, args->json, [&] { return convert(*args); }); });
 }

@@ -171,7 +171,7 @@ class CommandLine {
   }
 
   void add_json(CLI::App* command, bool& json) {
-    command->add_flag("--json", json, "Machine-readable output: an array of objects (docs/command_line.md)");
+    command->add_flag("--json", json, "Machine-readable output: an array of objects (docs/reference/command_line.md)");
   }
 
   template <class Tolerances>

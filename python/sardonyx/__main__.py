@@ -20,7 +20,7 @@ from typing import Any
 from sardonyx import _sardonyx, _source
 from sardonyx._error import Error
 
-SCHEMA = 1  # of --json: docs/command_line.md
+SCHEMA = 1  # of --json: docs/reference/command_line.md
 
 
 def _add_traced(commands, name: str, what: str) -> argparse.ArgumentParser:

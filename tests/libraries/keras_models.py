@@ -1,4 +1,4 @@
-"""Keras 3 on JAX: models as they are, as docs/keras.md exports them, and by Keras' own stateless calls."""
+"""Keras 3 on JAX: models as they are, as docs/guide/keras.md exports them, and by Keras' own stateless calls."""
 
 import contextlib
 import io
@@ -16,12 +16,12 @@ import numpy as np
 from catalog import normal, program
 from keras import layers
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "keras.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "keras.md"
 
 
 @program("keras")
 def keras_page():
-    """Runs the blocks of docs/keras.md in order, which print what the page says; its first model is compared once more."""
+    """Runs the blocks of docs/guide/keras.md in order, which print what the page says; its first model is compared once more."""
     blocks = re.findall(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     scope = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
@@ -29,7 +29,7 @@ def keras_page():
             out = io.StringIO()
             with contextlib.redirect_stdout(out):
                 exec(compile(source, str(PAGE), "exec"), scope)
-            assert out.getvalue().strip() == expected.strip(), f"docs/keras.md: it printed {out.getvalue()}"
+            assert out.getvalue().strip() == expected.strip(), f"docs/guide/keras.md: it printed {out.getvalue()}"
     assert len(blocks) >= 3
     return scope["model"], [normal(5, 7, 3)]
 

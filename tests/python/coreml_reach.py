@@ -329,7 +329,7 @@ def sweep_outcome(case, target: str = NEWEST) -> Outcome | None:
 
 # ---- the page --------------------------------------------------------------------------------------------------------
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "coreml_reach.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "generated" / "coreml_reach.md"
 
 
 def counted(outcomes) -> collections.Counter:

@@ -31,7 +31,7 @@ def skip_unless_pinned():
         pytest.skip("other versions trace and print otherwise")
 
 
-@pytest.mark.parametrize("page", ["coming_from.md", "dynamic_shapes.md", "exporting.md", "optimizing.md", "plugins.md"])
+@pytest.mark.parametrize("page", ["guide/coming_from.md", "guide/dynamic_shapes.md", "guide/jax.md", "guide/optimizing.md", "inside/lowerings.md"])
 def test_the_page_says_what_happens(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plugins, "_lowerings", {})

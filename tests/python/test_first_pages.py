@@ -77,7 +77,7 @@ class Reader:
         return out.getvalue()
 
 
-@pytest.mark.parametrize("page", ["first_pass.md", "first_lowering.md"])
+@pytest.mark.parametrize("page", ["inside/first_pass.md", "inside/first_lowering.md"])
 def test_the_page_works(page, tmp_path, monkeypatch):
     if not tree_overlay.is_built() or shutil.which("ninja") is None:
         pytest.skip("needs the release build")
@@ -86,6 +86,6 @@ def test_the_page_works(page, tmp_path, monkeypatch):
     monkeypatch.setattr(plugins, "_plugins", {})
     text = (ROOT / "docs" / page).read_text()
     reader = Reader(tmp_path)
-    if page == "first_lowering.md":  # the command of the build, until the page builds its own
+    if page == "inside/first_lowering.md":  # the command of the build, until the page builds its own
         (tmp_path / "build" / "release" / "sardonyx").symlink_to(ROOT / "build" / "release" / "sardonyx")
     reader.follow(text)

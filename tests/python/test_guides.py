@@ -16,18 +16,18 @@ from test_first_pages import matches
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = (
-    "coming_from_coremltools.md",
-    "coming_from_jax2onnx.md",
-    "command_line.md",
-    "custom_operators.md",
-    "functions.md",
-    "large_models.md",
-    "quantized_models.md",
-    "seeing.md",
-    "start_coreml.md",
-    "start_jax.md",
-    "start_onnx.md",
-    "verification.md",
+    "guide/coming_from_coremltools.md",
+    "guide/coming_from_jax2onnx.md",
+    "reference/command_line.md",
+    "guide/custom_operators.md",
+    "guide/functions.md",
+    "guide/large_models.md",
+    "guide/quantized_models.md",
+    "guide/inspect.md",
+    "start/coreml.md",
+    "start/jax.md",
+    "start/onnx.md",
+    "guide/trust.md",
 )
 
 

@@ -1,5 +1,5 @@
 // The state of one conversion from the jax dialect to the onnx dialect. It knows no operators: see
-// docs/architecture.md.
+// docs/inside/architecture.md.
 #pragma once
 
 #include <map>

@@ -43,7 +43,7 @@ void LoweringContext::report_unsupported() const {
   if (missing)
     notes.emplace_back(
         "help: add a lowering with @sardonyx.lowering(\"primitive\"), or map it to a node of your own domain with "
-        "custom_ops={\"primitive\": \"my.domain::MyOp\"}; see docs/plugins.md");
+        "custom_ops={\"primitive\": \"my.domain::MyOp\"}; see docs/inside/lowerings.md");
   throw Error(ErrorCode::kUnsupported,
               fmt::format("cannot convert {} equation{} of this program", count, count == 1 ? "" : "s"), std::move(notes));
 }

@@ -1,4 +1,4 @@
-"""docs/primitives.md: what the tables test, primitive by primitive. `python scripts/primitives_page.py` writes it after a full run."""
+"""docs/generated/primitives.md: what the tables test, primitive by primitive. `python scripts/primitives_page.py` writes it after a full run."""
 
 import jax
 import jax.numpy as jnp
