@@ -84,7 +84,7 @@ bench: build  ## run the benchmarks, write docs/generated/benchmarks.md (RIVALS_
 	@scripts/setup.sh packages scripts/debian-packages-bench.txt
 	@QUICK=$(QUICK) $(PY) scripts/check.py bench
 
-bench-coreml: build  ## PyTorch models and JAX programs to Core ML beside coremltools and stablehlo-coreml, into docs/guide/coreml_convert.md (its own environment)
+bench-coreml: build  ## PyTorch models and JAX programs to Core ML beside coremltools and stablehlo-coreml, into docs/generated/coreml.md (its own environment)
 	@$(if $(RIVALS_PYTHON),,scripts/setup.sh environment build/bench-coreml-venv bench/requirements-coreml.txt "4 GB")
 	@RIVALS_PYTHON=$(or $(RIVALS_PYTHON),$(CURDIR)/build/bench-coreml-venv/bin/python) $(PY) bench/to_coreml.py --page
 	@RIVALS_PYTHON=$(or $(RIVALS_PYTHON),$(CURDIR)/build/bench-coreml-venv/bin/python) $(PY) bench/coreml_layers.py --page

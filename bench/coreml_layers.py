@@ -5,7 +5,7 @@
 Needs bench/requirements-coreml.txt, which RIVALS_PYTHON's environment has. Each layer goes through TorchScript to coremltools, and
 through ONNX to Sardonyx, for iOS 17 and iOS 18 in both precisions. Ops are counted in the written packages, without constants. Values
 are compared with PyTorch's on our evaluator, in single precision. A layer of more ops than coremltools' is a miss unless REASONS has it.
-`--page` writes the table into docs/guide/coreml_convert.md.
+`--page` writes the table into docs/generated/coreml.md.
 """
 
 import json
@@ -18,7 +18,7 @@ from pathlib import Path
 from common import RIVALS, ROOT, asked_to_work, finish, measure, parser
 
 sys.path.insert(0, os.environ.get("PYTHONPATH", "").split(":")[0] or str(ROOT / "build" / "release" / "python"))
-PAGE = ROOT / "docs" / "guide" / "coreml_convert.md"
+PAGE = ROOT / "docs" / "generated" / "coreml.md"
 BEGIN, END = "<!-- layers: bench/coreml_layers.py -->\n", "<!-- end of layers -->\n"
 TOLERANCE = 1e-5
 TARGETS = ("iOS17", "iOS18")
@@ -382,7 +382,7 @@ def row(name: str, figure: dict, missed: list[str]) -> str | None:
 def main() -> int:
     options = parser(__doc__)
     options.add_argument("--only", nargs="+", default=[], metavar="NAME")
-    options.add_argument("--page", action="store_true", help="write the table into docs/guide/coreml_convert.md")
+    options.add_argument("--page", action="store_true", help="write the table into docs/generated/coreml.md")
     arguments = options.parse_args()
     figures = measure(str(Path(__file__).resolve()), RIVALS, "compared", *arguments.only)
     if "error" in figures and isinstance(figures["error"], str):

@@ -3,7 +3,7 @@ README.md's figures.
 
     scripts/readme_page.py     (a test compares both with this output)
 
-The figures come from docs/generated/exporters.md and docs/generated/benchmarks.md.
+The figures come from docs/generated/{exporters,benchmarks,coreml}.md.
 """
 
 import re
@@ -143,12 +143,13 @@ def figures() -> str:
             for i, label in enumerate(("fewest nodes of the six", "nodes left, mean", "processor time"))
         ),
     ]
-    faster = re.search(
-        r"Geometric mean: ([\d.]+) times faster than jax2onnx", (ROOT / "docs" / "generated" / "benchmarks.md").read_text()
-    )
+    generated = ROOT / "docs" / "generated"
+    export = re.search(r"Geometric mean: ([\d.]+) times faster than jax2onnx", (generated / "benchmarks.md").read_text())
+    convert = sorted(int(n) for n in re.findall(r" \((\d+) x\) ", (generated / "coreml.md").read_text()))
     return (
         "\n".join(table)
-        + f"\n\nExporting from JAX: {faster[1]} times faster than jax2onnx, tracing included (geometric mean of the models that both export).\n"
+        + f"\n\nExporting from JAX: {export[1]} times faster than jax2onnx, tracing included (geometric mean). Converting to Core ML: "
+        f"{convert[0]} to {convert[-1]} times faster than coremltools from PyTorch.\n"
     )
 
 
