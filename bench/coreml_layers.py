@@ -379,6 +379,14 @@ def row(name: str, figure: dict, missed: list[str]) -> str | None:
     return f"| {name} | {' | '.join(cells)} | {REASONS.get(name, '')} |"
 
 
+def apart(rows: list[str]) -> tuple[list[str], list[str]]:
+    """The rows with other counts than coremltools', and the names of the others."""
+    counts = [[cell.split(" / ") for cell in row.split(" | ")[1:5]] for row in rows]
+    alike = [all(len(c) == 2 and c[0] == c[1] for c in cells) for cells in counts]
+    names = [row.split(" | ")[0].removeprefix("| ") for row in rows]
+    return [r for r, a in zip(rows, alike, strict=True) if not a], [n for n, a in zip(names, alike, strict=True) if a]
+
+
 def main() -> int:
     options = parser(__doc__)
     options.add_argument("--only", nargs="+", default=[], metavar="NAME")
@@ -391,8 +399,10 @@ def main() -> int:
     rows = [line for name, figure in figures.items() if (line := row(name, figure, missed)) is not None]
     if not arguments.only and len(rows) < FEWEST:
         missed.append(f"{len(rows)} layers could be compared, of at least {FEWEST}")
+    rows, alike = apart(rows)
     heads = [f"{target}, {precision}" for target in TARGETS for precision in ("fp16", "fp32")]
     lines = [f"| Layer | {' | '.join(heads)} | why more |", "|---|--:|--:|--:|--:|---|", *rows]
+    lines += ["", f"As many in each: {'; '.join(alike)}."]
     print("\n".join(lines))
     if arguments.page:
         head, rest = PAGE.read_text().split(BEGIN)

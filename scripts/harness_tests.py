@@ -117,8 +117,11 @@ def page(found: dict[str, str]) -> str:
     )
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("jax", "onnxruntime"))
     rows = [
-        f"| `{g}` | {c.total()} | {c['equal']} | {c['differs']} | {c['JAX refuses']} |" for g, c in sorted(of.items())
+        f"| `{g}` | {c.total()} | {c['equal']} | {c['differs']} | {c['JAX refuses']} |"
+        for g, c in sorted(of.items())
+        if c["equal"] < c.total()
     ]
+    alike = ", ".join(f"`{g}` {c.total()}" for g, c in sorted(of.items()) if c["equal"] == c.total())
     return "\n".join(
         [
             "# JAX's own harnesses",
@@ -135,6 +138,8 @@ def page(found: dict[str, str]) -> str:
             "| Primitive | Harnesses | Equal | Differ | Not run by JAX |",
             "|---|--:|--:|--:|--:|",
             *rows,
+            "",
+            f"All equal: {alike}.",
             "",
             "## What differs, and why",
             "",
