@@ -171,7 +171,9 @@ def main() -> int:
     headers = "".join(f"      - {h}.h: cpp/{h}.md\n" for h in interfaces.headers(ROOT))
     config = ROOT / "build" / "mkdocs.yml"
     tabs = navigation((ROOT / "docs" / "README.md").read_text(), staged_pages())
-    config.write_text((HERE / "mkdocs.yml").read_text().replace(index, index + headers).replace("nav:\n", "nav:\n" + tabs))
+    config.write_text(
+        (HERE / "mkdocs.yml").read_text().replace(index, index + headers).replace("nav:\n", "nav:\n" + tabs)
+    )
     done = subprocess.run(
         [
             sys.executable,

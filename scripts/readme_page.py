@@ -144,7 +144,9 @@ def figures() -> str:
         ),
     ]
     generated = ROOT / "docs" / "generated"
-    export = re.search(r"Geometric mean: ([\d.]+) times faster than jax2onnx", (generated / "benchmarks.md").read_text())
+    export = re.search(
+        r"Geometric mean: ([\d.]+) times faster than jax2onnx", (generated / "benchmarks.md").read_text()
+    )
     convert = sorted(int(n) for n in re.findall(r" \((\d+) x\) ", (generated / "coreml.md").read_text()))
     return (
         "\n".join(table)

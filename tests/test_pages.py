@@ -65,7 +65,12 @@ def test_pages_that_files_name_are_there():
     missing = []
     for name in listed.split("\0"):
         file = ROOT / name
-        if not name or not file.is_file() or file.suffix in (".png", ".svg", ".onnx") or file == Path(__file__).resolve():
+        if (
+            not name
+            or not file.is_file()
+            or file.suffix in (".png", ".svg", ".onnx")
+            or file == Path(__file__).resolve()
+        ):
             continue
         for page in re.findall(r"(?<![\w/.])docs/[\w/]+\.md\b", file.read_text(errors="ignore")):
             if not (ROOT / page).exists() and page not in ("docs/ContribOperators.md", "docs/none.md"):

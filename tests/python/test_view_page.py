@@ -603,7 +603,9 @@ def test_pictures_of_the_documentation(browser, decoder, tmp_path):
     finally:
         browser.resize(1280, 800)
     for name in ("seeing_steps.png", "seeing_model.png", "seeing_time.png"):
-        assert (ROOT / "docs" / "images" / name).exists() and name in (ROOT / "docs" / "guide" / "inspect.md").read_text()
+        assert (ROOT / "docs" / "images" / name).exists() and name in (
+            ROOT / "docs" / "guide" / "inspect.md"
+        ).read_text()
         assert 10_000 < (folder / name).stat().st_size < 200_000
 
 
