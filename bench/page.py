@@ -13,7 +13,7 @@ from common import ROOT, parser
 from plots import bars
 
 PAGE = ROOT / "docs" / "generated" / "benchmarks.md"
-PLOTS = ROOT / "docs" / "benchmarks"
+PLOTS = ROOT / "docs" / "generated" / "benchmarks"
 BUSY = 1.5  # load above which times are unreliable
 COUNTS = ("nodes", "instructions")  # independent of the load
 

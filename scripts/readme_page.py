@@ -17,7 +17,7 @@ import sardonyx
 from flax import nnx
 
 ROOT = Path(__file__).resolve().parent.parent
-PICTURE = ROOT / "docs" / "before_after.svg"
+PICTURE = ROOT / "docs" / "images" / "before_after.svg"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- figures: scripts/readme_page.py -->\n", "<!-- end of figures -->\n"
 
