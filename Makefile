@@ -80,11 +80,11 @@ docs: product  ## the documentation site, build/site/index.html, strict about li
 	@scripts/setup.sh environment build/docs-venv scripts/requirements-docs.txt "40 MB"
 	@build/docs-venv/bin/python scripts/build_site.py
 
-bench: build  ## run the benchmarks, write docs/benchmarks.md (RIVALS_PYTHON=... names the rivals' Python; QUICK=1: three minutes, no page)
+bench: build  ## run the benchmarks, write docs/generated/benchmarks.md (RIVALS_PYTHON=... names the rivals' Python; QUICK=1: three minutes, no page)
 	@scripts/setup.sh packages scripts/debian-packages-bench.txt
 	@QUICK=$(QUICK) $(PY) scripts/check.py bench
 
-bench-coreml: build  ## PyTorch models and JAX programs to Core ML beside coremltools and stablehlo-coreml, into docs/to_coreml.md (its own environment)
+bench-coreml: build  ## PyTorch models and JAX programs to Core ML beside coremltools and stablehlo-coreml, into docs/generated/coreml.md (its own environment)
 	@$(if $(RIVALS_PYTHON),,scripts/setup.sh environment build/bench-coreml-venv bench/requirements-coreml.txt "4 GB")
 	@RIVALS_PYTHON=$(or $(RIVALS_PYTHON),$(CURDIR)/build/bench-coreml-venv/bin/python) $(PY) bench/to_coreml.py --page
 	@RIVALS_PYTHON=$(or $(RIVALS_PYTHON),$(CURDIR)/build/bench-coreml-venv/bin/python) $(PY) bench/coreml_layers.py --page
@@ -130,9 +130,9 @@ coverage:  ## which lines and branches the tests run, in C++ and Python (needs c
 	@scripts/setup.sh packages scripts/debian-packages-fuzz.txt
 	@scripts/setup.sh venv
 	@scripts/setup.sh build coverage
-	@$(PY) scripts/coverage.py --report docs/coverage.md
+	@$(PY) scripts/coverage.py --report docs/generated/coverage.md
 
-wheels: tools viewer  ## wheels of six systems into dist/; what was tried: docs/packages.md (PLATFORM="linux-aarch64 ..." for some, JOBS=n)
+wheels: tools viewer  ## wheels of six systems into dist/; what was tried: docs/inside/packages.md (PLATFORM="linux-aarch64 ..." for some, JOBS=n)
 	@scripts/setup.sh packages scripts/debian-packages-wheels.txt
 	@$(PY) scripts/wheels.py build $(PLATFORM)
 	@$(PY) scripts/wheels.py check $(PLATFORM)

@@ -5,7 +5,7 @@
 Needs bench/requirements-coreml.txt, which RIVALS_PYTHON's environment has. Each layer goes through TorchScript to coremltools, and
 through ONNX to Sardonyx, for iOS 17 and iOS 18 in both precisions. Ops are counted in the written packages, without constants. Values
 are compared with PyTorch's on our evaluator, in single precision. A layer of more ops than coremltools' is a miss unless REASONS has it.
-`--page` writes the table into docs/to_coreml.md.
+`--page` writes the table into docs/generated/coreml.md.
 """
 
 import json
@@ -18,7 +18,7 @@ from pathlib import Path
 from common import RIVALS, ROOT, asked_to_work, finish, measure, parser
 
 sys.path.insert(0, os.environ.get("PYTHONPATH", "").split(":")[0] or str(ROOT / "build" / "release" / "python"))
-PAGE = ROOT / "docs" / "to_coreml.md"
+PAGE = ROOT / "docs" / "generated" / "coreml.md"
 BEGIN, END = "<!-- layers: bench/coreml_layers.py -->\n", "<!-- end of layers -->\n"
 TOLERANCE = 1e-5
 TARGETS = ("iOS17", "iOS18")
@@ -381,10 +381,18 @@ def row(name: str, figure: dict, missed: list[str]) -> str | None:
     return f"| {name} | {' | '.join(cells)} | {REASONS.get(name, '')} |"
 
 
+def apart(rows: list[str]) -> tuple[list[str], list[str]]:
+    """The rows with other counts than coremltools', and the names of the others."""
+    counts = [[cell.split(" / ") for cell in row.split(" | ")[1:5]] for row in rows]
+    alike = [all(len(c) == 2 and c[0] == c[1] for c in cells) for cells in counts]
+    names = [row.split(" | ")[0].removeprefix("| ") for row in rows]
+    return [r for r, a in zip(rows, alike, strict=True) if not a], [n for n, a in zip(names, alike, strict=True) if a]
+
+
 def main() -> int:
     options = parser(__doc__)
     options.add_argument("--only", nargs="+", default=[], metavar="NAME")
-    options.add_argument("--page", action="store_true", help="write the table into docs/to_coreml.md")
+    options.add_argument("--page", action="store_true", help="write the table into docs/generated/coreml.md")
     arguments = options.parse_args()
     figures = measure(str(Path(__file__).resolve()), RIVALS, "compared", *arguments.only)
     if "error" in figures and isinstance(figures["error"], str):
@@ -393,8 +401,10 @@ def main() -> int:
     rows = [line for name, figure in figures.items() if (line := row(name, figure, missed)) is not None]
     if not arguments.only and len(rows) < FEWEST:
         missed.append(f"{len(rows)} layers could be compared, of at least {FEWEST}")
+    rows, alike = apart(rows)
     heads = [f"{target}, {precision}" for target in TARGETS for precision in ("fp16", "fp32")]
     lines = [f"| Layer | {' | '.join(heads)} | why more |", "|---|--:|--:|--:|--:|---|", *rows]
+    lines += ["", f"As many in each: {'; '.join(alike)}."]
     print("\n".join(lines))
     if arguments.page:
         head, rest = PAGE.read_text().split(BEGIN)

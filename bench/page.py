@@ -1,4 +1,4 @@
-"""Write docs/benchmarks.md and its plots from the benchmarks' results.
+"""Write docs/generated/benchmarks.md and its plots from the benchmarks' results.
 
 bench/page.py [--out build/bench]
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 from common import ROOT, parser
 from plots import bars
 
-PAGE = ROOT / "docs" / "benchmarks.md"
-PLOTS = ROOT / "docs" / "benchmarks"
+PAGE = ROOT / "docs" / "generated" / "benchmarks.md"
+PLOTS = ROOT / "docs" / "generated" / "benchmarks"
 BUSY = 1.5  # load above which times are unreliable
 COUNTS = ("nodes", "instructions")  # independent of the load
 
@@ -229,7 +229,7 @@ def page(out: Path) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "`make bench` writes this page; do not edit it. [bench](../bench/README.md) explains the columns and the measurements.",
+        "`make bench` writes this page; do not edit it. [bench](../../bench/README.md) explains the columns and the measurements.",
         "",
     ]
     for name, (title, section) in SECTIONS.items():

@@ -1,4 +1,4 @@
-"""Run every benchmark script in this folder and write docs/benchmarks.md: `make bench`.
+"""Run every benchmark script in this folder and write docs/generated/benchmarks.md: `make bench`.
 
     bench/run.py [--quick] [--only NAME ...] [--page]
 

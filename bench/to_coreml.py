@@ -4,7 +4,7 @@
 
 Needs torch, which RIVALS_PYTHON's environment may have. Both tools start from the traced model: coremltools from a TorchScript in
 memory, Sardonyx from the ONNX file. Operations and bytes are in half precision, both tools' default; values in single precision
-beside PyTorch's. `--page` writes the table into docs/to_coreml.md.
+beside PyTorch's. `--page` writes the table into docs/generated/coreml.md.
 """
 
 import json
@@ -20,7 +20,7 @@ from pathlib import Path
 from common import RIVALS, ROOT, asked_to_work, finish, measure, parser
 
 sys.path.insert(0, os.environ.get("PYTHONPATH", "").split(":")[0] or str(ROOT / "build" / "release" / "python"))
-PAGE = ROOT / "docs" / "to_coreml.md"
+PAGE = ROOT / "docs" / "generated" / "coreml.md"
 BEGIN, END = "<!-- figures: bench/to_coreml.py -->\n", "<!-- end of figures -->\n"
 SECONDS, MEMORY, FASTER = 0.5, 0.1, 20  # after tracing at most; of the weights at most; than coremltools at least
 MORE_OPS = 0.02
@@ -373,7 +373,7 @@ def main() -> int:
     options.add_argument("--only", nargs="+", default=None, metavar="NAME")
     options.add_argument("--nodes", nargs="*", type=int, default=[25000, 50000, 100000])
     options.add_argument("--weights", type=int, default=68, help="matrices of 64 MiB; 0: none")
-    options.add_argument("--page", action="store_true", help="write the table into docs/to_coreml.md")
+    options.add_argument("--page", action="store_true", help="write the table into docs/generated/coreml.md")
     arguments = options.parse_args()
     script = str(Path(__file__).resolve())
     missed: list[str] = []

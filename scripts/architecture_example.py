@@ -1,4 +1,4 @@
-"""Write the worked example of docs/architecture.md: one function from the jaxpr to the file, as the program
+"""Write the worked example of docs/inside/architecture.md: one function from the jaxpr to the file, as the program
 prints each stage.
 
     scripts/architecture_example.py     (a test compares the page with this output)
@@ -12,7 +12,7 @@ import jax
 import onnx
 import sardonyx
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "inside" / "architecture.md"
 BEGIN, END = "<!-- example: scripts/architecture_example.py -->\n", "<!-- end of example -->\n"
 
 SOURCE = """\

@@ -1,4 +1,4 @@
-"""Build the documentation site: docs/*.md, pages of the repository, generated catalogues and interfaces, into build/site.
+"""Build the documentation site: the pages that docs/README.md lists, pages of the repository, generated catalogues and interfaces, into build/site.
 
     build/docs-venv/bin/python scripts/build_site.py [--sardonyx build/release/sardonyx]      (`make docs` sets up what it needs)
 
@@ -88,12 +88,21 @@ class Links:
 
 
 def staged_pages() -> dict[str, str]:
-    pages = {f"docs/{p.name}": "index.md" if p.name == "README.md" else p.name for p in sorted(ROOT.glob("docs/*.md"))}
-    images = {
-        str(p.relative_to(ROOT)): str(p.relative_to(ROOT / "docs"))
-        for p in sorted([*ROOT.glob("docs/**/*.svg"), *ROOT.glob("docs/*.png")])
-    }
-    return pages | images | OTHERS
+    """Path in the repository -> page or picture of the site."""
+    found = [p for p in sorted((ROOT / "docs").rglob("*")) if p.suffix in (".md", ".svg", ".png")]
+    staged = {str(p.relative_to(ROOT)): str(p.relative_to(ROOT / "docs")) for p in found}
+    return staged | {"docs/README.md": "index.md"} | OTHERS
+
+
+def navigation(index: str, staged: dict[str, str]) -> str:
+    """The tabs of the site, in YAML: the sections of docs/README.md with the pages that they list."""
+    lines = []
+    for section in re.split(r"^## ", index, flags=re.MULTILINE)[1:]:
+        lines.append(f"  - {section.partition(chr(10))[0]}:")
+        lines += ["      - index.md"] if len(lines) == 1 else []
+        for title, path in re.findall(r"^- \[([^\]]+)\]\(([^)#]+)\)", section, re.MULTILINE):
+            lines.append(f"      - {title}: {staged[posixpath.normpath(posixpath.join('docs', path))]}")
+    return "\n".join(lines) + "\n"
 
 
 def stage(sardonyx: Path, environment: dict[str, str]) -> int:
@@ -122,12 +131,12 @@ def stage(sardonyx: Path, environment: dict[str, str]) -> int:
         at.parent.mkdir(parents=True, exist_ok=True)
         if page.endswith(".md"):
             text = (ROOT / origin).read_text()
-            if page == "catalogue.md":  # each pass has its options on its page
+            if page == "generated/catalogue.md":  # each pass has its options on its page
                 text = re.sub(r"^(\|.*\|)[^|\n]*\|$", r"\1", text, flags=re.MULTILINE)
-            if page == "primitives.md":
+            if page == "generated/primitives.md":
                 known = {Path(p).stem for p in generated if p.startswith("primitives/")}
                 text = catalogues.with_primitive_links(text, known)
-                links.staged = staged | {f"docs/primitives/{n}.md": f"primitives/{n}.md" for n in known}
+                links.staged = staged | {f"docs/generated/primitives/{n}.md": f"primitives/{n}.md" for n in known}
             at.write_text(links.rewrite(text, origin, page))
         else:
             shutil.copy(ROOT / origin, at)
@@ -161,7 +170,10 @@ def main() -> int:
     index = "      - cpp/index.md\n"
     headers = "".join(f"      - {h}.h: cpp/{h}.md\n" for h in interfaces.headers(ROOT))
     config = ROOT / "build" / "mkdocs.yml"
-    config.write_text((HERE / "mkdocs.yml").read_text().replace(index, index + headers))
+    tabs = navigation((ROOT / "docs" / "README.md").read_text(), staged_pages())
+    config.write_text(
+        (HERE / "mkdocs.yml").read_text().replace(index, index + headers).replace("nav:\n", "nav:\n" + tabs)
+    )
     done = subprocess.run(
         [
             sys.executable,

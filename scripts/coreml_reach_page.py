@@ -1,4 +1,4 @@
-"""Write docs/coreml_reach.md: which ONNX operators and JAX functions convert to Core ML.
+"""Write docs/generated/coreml_reach.md: which ONNX operators and JAX functions convert to Core ML.
 
     scripts/coreml_reach_page.py [SHARE] [jax | onnx]   (takes some minutes; a test compares its figures for the newest target)
 

@@ -5,7 +5,7 @@
 The build is build/coverage (preset coverage: clang's source-based coverage). Runs the C++ tests, the cases,
 the rules on random graphs, the random graphs of `make test`, and the Python tests on that build's module;
 coverage.py counts Python's own lines. Prints a table by folder, writes HTML pages of all files to
-build/coverage/html, and updates docs/coverage.md (--report). The page lists each file of `ir`, `rewrite`,
+build/coverage/html, and updates docs/generated/coverage.md (--report). The page lists each file of `ir`, `rewrite`,
 `passes`, `lower` and `io` with less than 90 % of its lines run, and the reason from
 tests/coverage_reasons.txt.
 """

@@ -1,4 +1,4 @@
-"""Write docs/evaluator_trial.md: the accuracy of the evaluator's functions, and its differences from
+"""Write docs/generated/evaluator_trial.md: the accuracy of the evaluator's functions, and its differences from
 onnxruntime.
 
     scripts/evaluator_page.py   (takes half a minute; a test compares the page with this output)

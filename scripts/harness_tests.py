@@ -6,7 +6,7 @@ their models in onnxruntime.
 
 Outcomes are kept in build/harnesses/outcomes.jsonl until Sardonyx or the judge (tests/python/harnesses.py) changes, so
 that an interrupted run continues. --again forgets them; --unequal keeps those that were equal, whatever has changed.
---page runs nothing and writes docs/harnesses.md from the outcomes that are kept. The run fails unless exactly the harnesses that tests/harnesses/differs.txt lists
+--page runs nothing and writes docs/generated/harnesses.md from the outcomes that are kept. The run fails unless exactly the harnesses that tests/harnesses/differs.txt lists
 differ.
 """
 
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "build" / "harnesses" / "outcomes.jsonl"
 PACKAGE = ROOT / "build" / "release" / "python"
 JUDGE = ROOT / "tests" / "python"
-PAGE = ROOT / "docs" / "harnesses.md"
+PAGE = ROOT / "docs" / "generated" / "harnesses.md"
 sys.path[:0] = [str(PACKAGE), str(JUDGE)]
 
 
@@ -117,8 +117,11 @@ def page(found: dict[str, str]) -> str:
     )
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("jax", "onnxruntime"))
     rows = [
-        f"| `{g}` | {c.total()} | {c['equal']} | {c['differs']} | {c['JAX refuses']} |" for g, c in sorted(of.items())
+        f"| `{g}` | {c.total()} | {c['equal']} | {c['differs']} | {c['JAX refuses']} |"
+        for g, c in sorted(of.items())
+        if c["equal"] < c.total()
     ]
+    alike = ", ".join(f"`{g}` {c.total()}" for g, c in sorted(of.items()) if c["equal"] == c.total())
     return "\n".join(
         [
             "# JAX's own harnesses",
@@ -136,9 +139,11 @@ def page(found: dict[str, str]) -> str:
             "|---|--:|--:|--:|--:|",
             *rows,
             "",
+            f"All equal: {alike}.",
+            "",
             "## What differs, and why",
             "",
-            "The [list](../tests/harnesses/differs.txt) is exact: another harness that differs fails the run, and so does a listed",
+            "The [list](../../tests/harnesses/differs.txt) is exact: another harness that differs fails the run, and so does a listed",
             "one that is equal. `make test` runs a sample of 60 harnesses.",
             "",
             *reasons(found),
@@ -167,7 +172,7 @@ def main() -> int:
     parser.add_argument("-n", type=int, default=1, help="processes")
     parser.add_argument("--again", action="store_true", help="forget what is known")
     parser.add_argument("--unequal", action="store_true", help="keep what was equal before a change")
-    parser.add_argument("--page", action="store_true", help="write docs/harnesses.md from what is kept")
+    parser.add_argument("--page", action="store_true", help="write docs/generated/harnesses.md from what is kept")
     given = parser.parse_args()
     import harnesses
 

@@ -86,7 +86,7 @@ KEPT_FROM_OTHERS = {"ir/file_record.h": ["ir", "io", "driver"]}
 
 
 def layers() -> bool:
-    """Checks that includes only go down the layers of docs/architecture.md. Tests may include anything."""
+    """Checks that includes only go down the layers of docs/inside/architecture.md. Tests may include anything."""
     good = True
     for file in cxx_files():
         parts = Path(file).parts

@@ -1,4 +1,4 @@
-"""Write docs/catalogue.md: all passes and presets, from `sardonyx passes --json`.
+"""Write docs/generated/catalogue.md: all passes and presets, from `sardonyx passes --json`.
 
 scripts/passes_page.py [--sardonyx build/release/sardonyx]   (a test compares the page with this output)
 """
@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "catalogue.md"
+PAGE = ROOT / "docs" / "generated" / "catalogue.md"
 
 FOLDERS = {
     "onnx": "On ONNX models",
@@ -36,7 +36,7 @@ def page(told: dict) -> str:
             (source,) = (ROOT / "src" / "passes" / folder).rglob(f"{p['name']}.cc")
             options = "; ".join(f"`{k}`: {v}" for k, v in p["options"].items())
             lines.append(
-                f"| [{p['name']}](../{source.relative_to(ROOT)}) | {p['about']} | {p['numerics']} | {options} |"
+                f"| [{p['name']}](../../{source.relative_to(ROOT)}) | {p['about']} | {p['numerics']} | {options} |"
             )
         lines.append("")
     lines += ["## Presets", ""]

@@ -1,4 +1,4 @@
-"""Run every line of the primitives' tables and list those that agree with JAX in docs/primitives.md.
+"""Run every line of the primitives' tables and list those that agree with JAX in docs/generated/primitives.md.
 
     .venv/bin/python scripts/primitives_page.py [--no-run]
 
@@ -54,8 +54,8 @@ def main() -> int:
         specs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in inputs]
         return outputs(sardonyx.to_onnx(fn, specs, enable_double_precision=x64), inputs)[0]
 
-    (ROOT / "docs" / "primitives.md").write_text(page.render(page.rows(cases), page.accuracy(run)))
-    print(f"docs/primitives.md: {len(cases)} lines of the tables agree with JAX, {len(failed)} do not")
+    (ROOT / "docs" / "generated" / "primitives.md").write_text(page.render(page.rows(cases), page.accuracy(run)))
+    print(f"docs/generated/primitives.md: {len(cases)} lines of the tables agree with JAX, {len(failed)} do not")
     return 1 if failed else 0
 
 

@@ -1,9 +1,9 @@
-"""Draw docs/before_after.svg, a Flax transformer block before and after the default passes, and write
+"""Draw docs/images/before_after.svg, a Flax transformer block before and after the default passes, and write
 README.md's figures.
 
     scripts/readme_page.py     (a test compares both with this output)
 
-The figures come from docs/exporters.md and docs/benchmarks.md.
+The figures come from docs/generated/{exporters,benchmarks,coreml}.md.
 """
 
 import re
@@ -17,7 +17,7 @@ import sardonyx
 from flax import nnx
 
 ROOT = Path(__file__).resolve().parent.parent
-PICTURE = ROOT / "docs" / "before_after.svg"
+PICTURE = ROOT / "docs" / "images" / "before_after.svg"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- figures: scripts/readme_page.py -->\n", "<!-- end of figures -->\n"
 
@@ -128,7 +128,7 @@ def picture() -> str:
 
 
 def figures() -> str:
-    page = (ROOT / "docs" / "exporters.md").read_text()
+    page = (ROOT / "docs" / "generated" / "exporters.md").read_text()
     rows = {}
     for row in re.findall(
         r"^\| (\w+) \| \d+ of (\d+) \| (\d+) \| ([\d.]+) \| [\d.]+ \| ([\d.]+) \|$", page, re.MULTILINE
@@ -143,12 +143,15 @@ def figures() -> str:
             for i, label in enumerate(("fewest nodes of the six", "nodes left, mean", "processor time"))
         ),
     ]
-    faster = re.search(
-        r"Geometric mean: ([\d.]+) times faster than jax2onnx", (ROOT / "docs" / "benchmarks.md").read_text()
+    generated = ROOT / "docs" / "generated"
+    export = re.search(
+        r"Geometric mean: ([\d.]+) times faster than jax2onnx", (generated / "benchmarks.md").read_text()
     )
+    convert = sorted(int(n) for n in re.findall(r" \((\d+) x\) ", (generated / "coreml.md").read_text()))
     return (
         "\n".join(table)
-        + f"\n\nExporting from JAX: {faster[1]} times faster than jax2onnx, tracing included (geometric mean of the models that both export).\n"
+        + f"\n\nExporting from JAX: {export[1]} times faster than jax2onnx, tracing included (geometric mean). Converting to Core ML: "
+        f"{convert[0]} to {convert[-1]} times faster than coremltools from PyTorch.\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""Write docs/sturdier.md: small models that onnxruntime's own optimizer breaks, by release and level, before and after Sardonyx.
+"""Write docs/generated/sturdier.md: small models that onnxruntime's own optimizer breaks, by release and level, before and after Sardonyx.
 
     scripts/sturdier_page.py FOLDER...    folders with other releases of onnxruntime (pip install --target FOLDER onnxruntime==...)
 
@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "sturdier.md"
+PAGE = ROOT / "docs" / "generated" / "sturdier.md"
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 import sardonyx  # noqa: E402
@@ -31,7 +31,7 @@ so that each of these releases is right at each of its levels; exports from JAX 
 Some become right because the nodes that break are not needed (an Identity, a Relu before a Clip), or because they
 become one operator (LayerNormalization). For the others, the pass `guard_fusions` chooses a spelling that no release
 breaks. `check=True` and `compare` run your onnxruntime as it is, and tell whether a difference comes from its
-optimizer ([verification.md](verification.md)).
+optimizer ([trust.md](../guide/trust.md)).
 
 Run {date} by `scripts/sturdier_page.py`; `pytest tests/python/test_sturdier.py` runs the rows in the installed release.
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make models with real exporters, optimize them with Sardonyx and its rivals, and hold the results to onnxruntime.
 #
-#   scripts/test_exporters.sh [--only TEXT ...]     (without: everything, and docs/exporters.md is written anew)
+#   scripts/test_exporters.sh [--only TEXT ...]     (without: everything, and docs/generated/exporters.md is written anew)
 #
 # Environments lie in .venv-exporters, or are those whose Pythons EXPORTERS_PYTHON and TENSORFLOW_PYTHON name; models, and what rivals
 # made of them, in build/exporters. All is kept, so a run that was stopped goes on where it was. Needs a built release preset.
@@ -27,5 +27,5 @@ else
   echo "[exporters] tf2onnx cannot be installed here: its models are left out"
 fi
 page=()
-(($#)) || page=(--page docs/exporters.md)
+(($#)) || page=(--page docs/generated/exporters.md)
 "$python" tests/exporters/compare.py "$models" "$@" "${page[@]}"

@@ -1,4 +1,4 @@
-"""Write the tables of docs/validation.md: the numbers of tests in this tree, and the last runs of tests/schedule.toml.
+"""Write docs/generated/tests.md: the numbers of tests in this tree, figures of the other generated pages, and the last runs of tests/schedule.toml.
 
 scripts/validation_page.py                        (a test fails when a count is more than a tenth off, or a run is missing)
 scripts/validation_page.py ran TARGET "RESULT"    records that TARGET was run at this commit today, and what it found
@@ -12,10 +12,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "validation.md"
+PAGE = ROOT / "docs" / "generated" / "tests.md"
 SCHEDULE = ROOT / "tests" / "schedule.toml"
-RUNS_BEGIN, RUNS_END = "<!-- runs: scripts/validation_page.py -->\n", "<!-- end of runs -->\n"
-BEGIN, END = "<!-- counts: scripts/validation_page.py -->\n", "<!-- end of counts -->\n"
+FIGURES = "## What the other pages found\n"
+HEAD = """# Tests: counts and last runs
+
+`scripts/validation_page.py` writes this page. [Evidence](../inside/evidence.md) has what each test claims.
+
+"""
+# What is said of a page: a pattern on its text, whose groups fill the sentence.
+SAID = (
+    ("exporters", r"^\| sardonyx \| (\d+ of \d+) \| (\d+) ", "{} models of exporters give the same results; {} have the fewest nodes of six tools"),
+    ("sturdier", r"Below are\n(\d+) small models.* Sardonyx writes (\d+) of them", "of {} models that onnxruntime's optimizer breaks, {} are right after Sardonyx"),
+    ("harnesses", r"(\d[\d,]*) are equal and (\d+) differ", "{} of JAX's harnesses are equal, {} differ"),
+    ("coreml_reach", r"^\| iOS18 \| .* \| ([\d,]+) \(([\d.]+ %)\) \| \d+ \| (\d+) \|$", "{} ({}) of ONNX's tests of operators are right in Core ML, {} wrong"),
+    ("evaluator_trial", r"of which (\d+) agree,\s+(\d+) differ", "{} pairs of operator and dtype agree with onnxruntime, {} differ"),
+    ("coverage", r"^\| all of C\+\+ \| \d+ \| ([\d.]+ %).*\n\| python \(\.py\) \| \d+ \| ([\d.]+ %)", "the tests run {} of the lines of C++, {} of Python"),
+    ("benchmarks", r"Geometric mean: ([\d.]+) times faster than jax2onnx", "exports are {} times faster than by jax2onnx, tracing included (geometric mean)"),
+)  # fmt: skip
 
 
 def lines(pattern: str, files) -> int:
@@ -65,23 +79,31 @@ def with_run(schedule: str, target: str, result: str) -> str:
     raise SystemExit(f"error: {SCHEDULE.name} has no check '{target}'")
 
 
+def figures() -> str:
+    """What the other generated pages say in a line each."""
+    rows = ["| Page | |", "|---|---|"]
+    for name, pattern, said in SAID:
+        found = re.search(pattern, (PAGE.parent / f"{name}.md").read_text(), re.MULTILINE)
+        rows.append(f"| [{name}.md]({name}.md) | {said.format(*found.groups())} |")
+    return "\n".join(rows) + "\n"
+
+
 def with_runs(now: str) -> str:
-    head, rest = now.split(RUNS_BEGIN)
-    return head + RUNS_BEGIN + runs() + RUNS_END + rest.split(RUNS_END)[1]
+    """The page with its counts as they are, and the other tables as of now."""
+    return now.split(FIGURES)[0] + FIGURES + "\n" + figures() + "\n## The schedule\n\n" + runs()
 
 
-def page(now: str) -> str:
-    head, rest = now.split(BEGIN)
+def page() -> str:
     table = [
         f"| Counted {datetime.now(UTC):%Y-%m-%d} at {commit()} | |",
         "|---|--:|",
         *(f"| {what} | {n:,} |" for what, n in counts().items()),
     ]
-    return with_runs(head + BEGIN + "\n".join(table) + "\n" + END + rest.split(END)[1])
+    return with_runs(HEAD + "\n".join(table) + "\n\n")
 
 
 def written(now: str) -> dict[str, int]:
-    rows = re.findall(r"^\| (.+) \| ([\d,]+) \|$", now.split(BEGIN)[1].split(END)[0], re.MULTILINE)
+    rows = re.findall(r"^\| (.+) \| ([\d,]+) \|$", now.split(FIGURES)[0], re.MULTILINE)
     return {what: int(n.replace(",", "")) for what, n in rows}
 
 
@@ -93,4 +115,4 @@ if __name__ == "__main__":
             sys.exit()
         case [_, *_]:
             sys.exit(__doc__)
-    PAGE.write_text(page(PAGE.read_text()))
+    PAGE.write_text(page())

@@ -1,12 +1,13 @@
 """README's example runs, and links between pages have targets."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")])
 
 
 def test_the_example_in_readme_agrees_with_jax(capsys):
@@ -36,9 +37,9 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/passes.md"])
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/inside/architecture.md", "docs/inside/passes.md"])
 def test_files_that_pages_name_are_there(page):
-    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text().rpartition("\n## In full\n")[2], flags=re.DOTALL)
     files = re.findall(r"`([\w./]+/[\w.]+\.(?:cc|h|def|py|sx|txt))`", text)
     assert files
     folders = [ROOT, ROOT / "src", *(ROOT / "src").iterdir()]
@@ -47,16 +48,34 @@ def test_files_that_pages_name_are_there(page):
 
 
 def test_the_page_on_cpp_shows_the_program_that_is_built():
-    assert f"```cpp\n{(ROOT / 'tests/consumer/main.cc').read_text()}```" in (ROOT / "docs/cpp.md").read_text()
+    assert f"```cpp\n{(ROOT / 'tests/consumer/main.cc').read_text()}```" in (ROOT / "docs/start/cpp.md").read_text()
 
 
 def test_every_page_is_listed():
+    """Once, as the navigation of the site follows this list."""
     index = (ROOT / "docs" / "README.md").read_text()
-    unlisted = [p.name for p in ROOT.glob("docs/*.md") if p.name != "README.md" and f"({p.name})" not in index]
-    assert not unlisted
-    navigation = (ROOT / "scripts" / "docs_site" / "mkdocs.yml").read_text()
-    absent = [p.name for p in ROOT.glob("docs/*.md") if p.name != "README.md" and f": {p.name}\n" not in navigation]
-    assert not absent, "add them to `nav` in scripts/docs_site/mkdocs.yml"
+    listed = re.findall(r"^- \[[^\]]+\]\(([^)#]+)\)", index, re.MULTILINE)
+    pages = [str(p.relative_to(ROOT / "docs")) for p in ROOT.glob("docs/*/*.md")]
+    assert sorted(p for p in listed if not p.startswith("../")) == sorted(pages)
+
+
+def test_pages_that_files_name_are_there():
+    """Comments, help texts and errors name pages by their path from the root: docs/reference/text_form.md."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    missing = []
+    for name in listed.split("\0"):
+        file = ROOT / name
+        if (
+            not name
+            or not file.is_file()
+            or file.suffix in (".png", ".svg", ".onnx")
+            or file == Path(__file__).resolve()
+        ):
+            continue
+        for page in re.findall(r"(?<![\w/.])docs/[\w/]+\.md\b", file.read_text(errors="ignore")):
+            if not (ROOT / page).exists() and page not in ("docs/ContribOperators.md", "docs/none.md"):
+                missing.append(f"{name}: {page}")
+    assert not missing
 
 
 @pytest.mark.parametrize("form", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")), ids=lambda p: p.name)

@@ -113,17 +113,17 @@ def test_drawings_follow_the_colors_of_the_page():
 
 
 def test_links_of_a_page_are_rewritten(monkeypatch):
-    staged = {"docs/exporting.md": "exporting.md", "CONTRIBUTING.md": "contributing.md"}
+    staged = {"docs/guide/jax.md": "guide/jax.md", "CONTRIBUTING.md": "contributing.md"}
     sources = {"src/passes/onnx/fuse/fuse_gelu.cc": "passes/onnx/fuse_gelu.md"}
     text = (
-        "[a](exporting.md#modules) [exporting.md](exporting.md) [b](../CONTRIBUTING.md) `[c](none.md)` [d](https://x/y)\n"
+        "[a](guide/jax.md#modules) [jax.md](guide/jax.md) [b](../CONTRIBUTING.md) `[c](none.md)` [d](https://x/y)\n"
         "[e](../src/passes/onnx/fuse/fuse_gelu.cc) [f](../Makefile)\n```\n[g](none.md)\n```\n"
     )
     for name in ("SARDONYX_REPOSITORY", "GITHUB_REPOSITORY", "GITHUB_SHA"):
         monkeypatch.delenv(name, raising=False)
     got = build_site.Links(staged, sources).rewrite(text, "docs/README.md", "index.md")
     assert got == (
-        "[a](exporting.md#modules) [Exporting JAX functions](exporting.md) [b](contributing.md) `[c](none.md)` [d](https://x/y)\n"
+        "[a](guide/jax.md#modules) [Exporting JAX functions](guide/jax.md) [b](contributing.md) `[c](none.md)` [d](https://x/y)\n"
         "[e](passes/onnx/fuse_gelu.md) f\n```\n[g](none.md)\n```\n"
     )
     monkeypatch.setenv("SARDONYX_REPOSITORY", "https://host/owner/name")
@@ -132,6 +132,14 @@ def test_links_of_a_page_are_rewritten(monkeypatch):
     )
     with pytest.raises(ValueError, match="there is no docs/none.md"):
         build_site.Links(staged, sources).rewrite("[a](none.md)", "docs/README.md", "index.md")
+
+
+def test_the_navigation_is_the_list_of_pages():
+    index = "# A\n\n## Start\n\n- [From JAX](start/jax.md): five minutes.\n\n## Inside\n\nText.\n\n- [Changes](../CHANGELOG.md)\n"
+    tabs = build_site.navigation(index, {"docs/start/jax.md": "start/jax.md", "CHANGELOG.md": "changelog.md"})
+    assert tabs == (
+        "  - Start:\n      - index.md\n      - From JAX: start/jax.md\n  - Inside:\n      - Changes: changelog.md\n"
+    )
 
 
 def test_help_texts_become_lists():
@@ -233,15 +241,15 @@ def test_the_site_is_whole(tmp_path):
     for about in told["passes"]:
         page = (tmp_path / "passes" / about["dialect"] / f"{about['name']}.html").read_text()
         assert page.count("<figure><figcaption>") == 2 and page.count("<svg viewBox=") == 2, about["name"]
-    assert '<span class="k">graph</span>' in (tmp_path / "text_form.html").read_text()
-    catalogue = (tmp_path / "catalogue.html").read_text()
-    assert all(f'href="passes/{p["dialect"]}/{p["name"]}.html"' in catalogue for p in told["passes"])
-    primitives = (tmp_path / "primitives.html").read_text()
+    assert '<span class="k">graph</span>' in (tmp_path / "reference" / "text_form.html").read_text()
+    catalogue = (tmp_path / "generated" / "catalogue.html").read_text()
+    assert all(f'href="../passes/{p["dialect"]}/{p["name"]}.html"' in catalogue for p in told["passes"])
+    primitives = (tmp_path / "generated" / "primitives.html").read_text()
     made = catalogues.lowerings(ROOT).keys()
     for name in {
         n for n in catalogues.primitive_rows(ROOT).keys() | made if "_" not in n or n.replace("_", "-") not in made
     }:
-        assert (tmp_path / "primitives" / f"{name}.html").exists() and f'href="primitives/{name}.html"' in primitives
+        assert (tmp_path / "primitives" / f"{name}.html").exists() and f'href="../primitives/{name}.html"' in primitives
     assert (
         "<strong>JAX</strong> 1 node" in (tmp_path / "primitives/sqrt.html").read_text()
     )  # no case: it stands alone in a program

@@ -1,7 +1,7 @@
 /* Plugins in shared objects: lowerings of primitives, through an append-only table of C functions.
  *
  * A plugin exports one function, sardonyx_plugin(), which adds its lowerings. It links nothing of Sardonyx.
- * docs/plugins.md has an example; `sardonyx convert ...` --plugin lib.so loads it. Values belong to the
+ * docs/inside/lowerings.md has an example; `sardonyx convert ... --plugin lib.so` loads it. Values belong to the
  * conversion and live until the lowering returns. After a function has failed (returned NULL), all others do
  * nothing, and the conversion reports the first failure. */
 #ifndef SARDONYX_PLUGIN_H

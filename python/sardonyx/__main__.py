@@ -20,7 +20,7 @@ from typing import Any
 from sardonyx import _sardonyx, _source
 from sardonyx._error import Error
 
-SCHEMA = 1  # of --json: docs/command_line.md
+SCHEMA = 1  # of --json: docs/reference/command_line.md
 
 
 def find_function(text: str, takes_inputs: bool = False):

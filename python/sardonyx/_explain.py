@@ -55,7 +55,9 @@ class Explanation:
         if self.refused:
             said += ["refused:", *(f"  {line}" for text in self.refused for line in text.splitlines())]
         if self.missing:
-            said.append('help: a plugin can add a lowering: @sardonyx.lowering("primitive"), see docs/plugins.md')
+            said.append(
+                'help: a plugin can add a lowering: @sardonyx.lowering("primitive"), see docs/inside/lowerings.md'
+            )
         return "\n".join(said)
 
 

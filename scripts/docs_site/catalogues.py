@@ -141,7 +141,7 @@ def pass_page(about: dict, presets: list[str], source: Path, drawings: Drawings,
         else "on request"
     )
     lines = [
-        *WIDE, f"# {about['name']}", "", neighbours.format("[all passes](../../catalogue.md)"), "",
+        *WIDE, f"# {about['name']}", "", neighbours.format("[all passes](../../generated/catalogue.md)"), "",
         f"{plain(about['about'])}.", "",
         f"For {kind}; results: **{about['numerics']}**; {where}.", "",
     ]  # fmt: skip
@@ -201,8 +201,8 @@ def pass_pages(root: Path, told: dict, drawings: Drawings) -> dict[str, str]:
 
 
 def primitive_rows(root: Path) -> dict[str, tuple[str, str]]:
-    """From docs/primitives.md: the dtypes that agreed with JAX, of static and of symbolic sizes."""
-    table = (root / "docs" / "primitives.md").read_text().split("\n## ")[0]
+    """From docs/generated/primitives.md: the dtypes that agreed with JAX, of static and of symbolic sizes."""
+    table = (root / "docs" / "generated" / "primitives.md").read_text().split("\n## ")[0]
     rows = re.findall(r"^\| ([\w-]+) \| ([^|]*) \| ([^|]*) \|$", table, re.MULTILINE)
     return {name: (static.strip(), symbolic.strip()) for name, static, symbolic in rows if name != "Primitive"}
 
@@ -250,7 +250,7 @@ def primitive_pages(root: Path, drawings: Drawings) -> dict[str, str]:
     for name in names:
         own = [c for f, c in cases if f.stem == name.replace("-", "_")]
         used = [c for _, c in cases if re.search(rf"= {re.escape(name)}[<(]", c.before)]
-        lines = [*WIDE, f"# {name}", "", beside(names, name).format("[all primitives](../primitives.md)"), ""]
+        lines = [*WIDE, f"# {name}", "", beside(names, name).format("[all primitives](../generated/primitives.md)"), ""]
         how = made.get(name, "")
         if how and not how.startswith("lower_"):
             first, *second = how.split(", ")
@@ -278,7 +278,7 @@ def primitive_pages(root: Path, drawings: Drawings) -> dict[str, str]:
 
 
 def with_primitive_links(page: str, known: set[str]) -> str:
-    """docs/primitives.md, where each primitive of the table leads to its page, and those without a test of their own follow."""
+    """docs/generated/primitives.md, where each primitive of the table leads to its page, and those without a test of their own follow."""
     table, rest = page.split("\n## ", 1)
     table = re.sub(
         r"^\| ([\w-]+) \|",
@@ -309,7 +309,7 @@ def operator_page(root: Path, told: dict, printer: Printer) -> str:
     lines = [
         "# Operators", "",
         "The operators whose types Sardonyx infers and checks, from the tables that the compiler itself reads. Others are kept",
-        "as they are ([limitations](limitations.md)). *Evaluated*: the [reference evaluator](evaluating.md) runs it, so",
+        "as they are ([what happens to them](guide/optimizing.md#which-passes)). *Evaluated*: the [reference evaluator](guide/trust.md#the-reference-evaluator) runs it, so",
         "`--verify` covers it. *Made by*: passes whose cases have it after and not before.", "",
     ]  # fmt: skip
     onnx = (root / "src/dialects/onnx/ops_rows.gen.inc").read_text()
@@ -365,7 +365,7 @@ def option_page(sardonyx: Path, environment: dict[str, str], told: dict) -> str:
     """Every command with its options, from its --help, and the options of passes."""
     lines = [
         "# Options of the command", "",
-        "What `sardonyx COMMAND --help` prints. [Command line](command_line.md) is the guide.", "",
+        "What `sardonyx COMMAND --help` prints. [Command line](reference/command_line.md) is the guide.", "",
     ]  # fmt: skip
     todo: list[tuple[str, ...]] = [()]
     while todo:

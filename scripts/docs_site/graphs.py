@@ -1,4 +1,4 @@
-"""Cases of .sx files, and their graphs as data: nodes, operands, bodies. Reads what `sardonyx view` prints (docs/text_form.md)."""
+"""Cases of .sx files, and their graphs as data: nodes, operands, bodies. Reads what `sardonyx view` prints (docs/reference/text_form.md)."""
 
 import hashlib
 import re

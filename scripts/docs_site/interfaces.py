@@ -20,7 +20,7 @@ def header_pages(root: Path) -> dict[str, str]:
     pages = {}
     lines = [
         "# C++ headers", "",
-        "What a program that links `sardonyx::sardonyx` includes ([guide](../cpp.md)). The pages show the public declarations",
+        "What a program that links `sardonyx::sardonyx` includes ([guide](../start/cpp.md)). The pages show the public declarations",
         "with their comments.", "", "| Header | Contents |", "|---|---|",
     ]  # fmt: skip
     for name in headers(root):

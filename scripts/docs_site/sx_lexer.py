@@ -1,4 +1,4 @@
-"""Colors for the text form of graphs (docs/text_form.md) on the site. A hook of mkdocs, and the lexer that it makes known to Pygments."""
+"""Colors for the text form of graphs (docs/reference/text_form.md) on the site. A hook of mkdocs, and the lexer that it makes known to Pygments."""
 
 import sys
 

@@ -1,4 +1,4 @@
-// Printer of the .sx text form. docs/text_form.md has the grammar; parse.cc reads it back.
+// Printer of the .sx text form. docs/reference/text_form.md has the grammar; parse.cc reads it back.
 //
 // One line per node, except that a node whose only result is unnamed and has one use, by the next node, is
 // nested in that user: Div(x, Sqrt(y)). The text omits what parsing restores: types that rules infer, and

@@ -1,4 +1,4 @@
-// Shared by the printer and parser of the .sx text form: words, quoting, constants, types. docs/text_form.md
+// Shared by the printer and parser of the .sx text form: words, quoting, constants, types. docs/reference/text_form.md
 // has the grammar.
 #pragma once
 

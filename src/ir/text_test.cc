@@ -360,7 +360,7 @@ graph "g"(c: bool[], x: f32[2*B + 1,3], y = f32 1) {
 
 // The guide's examples parse and survive printing.
 TEST(Text, ExamplesOfTheGuide) {
-  std::ifstream in("docs/text_form.md");  // tests run in the source folder
+  std::ifstream in("docs/reference/text_form.md");  // tests run in the source folder
   ASSERT_TRUE(in);
   std::string line, example;
   bool inside = false;

@@ -1,4 +1,4 @@
-// Patterns describe what a rule looks for. See docs/passes.md for how to write a rule.
+// Patterns describe what a rule looks for. See docs/inside/passes.md for how to write a rule.
 //
 //   using namespace pattern;
 //   static constexpr Var x{"x"}, s{"s"};

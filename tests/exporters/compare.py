@@ -382,11 +382,16 @@ def page(rows: list[Row]) -> str:
         "| model | before | sardonyx | " + " | ".join(RIVALS) + " |",
         "|---" * (3 + len(RIVALS)) + "|",
     ]
+    alike = []
     for r in done:
+        if r.best() and r.best()[0] == r.ours["nodes"]:
+            alike.append(f"`{r.name}` {r.ours['nodes']}")
+            continue
         cells = [
             str(x["nodes"]) if "nodes" in x and "error" not in x else "-" for x in (r.rivals.get(t, {}) for t in RIVALS)
         ]
         lines.append(f"| {r.name} | {r.before['nodes']} | {r.ours['nodes']} | " + " | ".join(cells) + " |")
+    lines += ["", f"As few as the best rival's: {', '.join(alike)}."]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Keras 3 on JAX: models as they are, as docs/keras.md exports them, and by Keras' own stateless calls."""
+"""Keras 3 on JAX: models as they are, as the chapter of docs/guide/jax.md exports them, and by Keras' own stateless calls."""
 
 import contextlib
 import io
@@ -16,20 +16,21 @@ import numpy as np
 from catalog import normal, program
 from keras import layers
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "keras.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "jax.md"
 
 
 @program("keras")
 def keras_page():
-    """Runs the blocks of docs/keras.md in order, which print what the page says; its first model is compared once more."""
-    blocks = re.findall(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    """Runs the blocks of the chapter in order, which print what the page says; its first model is compared once more."""
+    chapter = PAGE.read_text().partition("\n## Keras\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", chapter, re.MULTILINE | re.DOTALL)
     scope = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for source, expected in blocks:
             out = io.StringIO()
             with contextlib.redirect_stdout(out):
                 exec(compile(source, str(PAGE), "exec"), scope)
-            assert out.getvalue().strip() == expected.strip(), f"docs/keras.md: it printed {out.getvalue()}"
+            assert out.getvalue().strip() == expected.strip(), f"docs/guide/jax.md: it printed {out.getvalue()}"
     assert len(blocks) >= 3
     return scope["model"], [normal(5, 7, 3)]
 

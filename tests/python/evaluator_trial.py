@@ -346,7 +346,7 @@ def disagreements() -> set[tuple[str, str]]:
 
 # ---- the page --------------------------------------------------------------------------------------------------------
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "evaluator_trial.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "generated" / "evaluator_trial.md"
 
 
 def page() -> str:

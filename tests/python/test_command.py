@@ -405,9 +405,9 @@ def test_every_command_prints_an_array(model, package, tmp_path):
         (told,) = json.loads(command(verb, *arguments, "--json").stdout)
         assert told["schema"] == 1 and told["command"] == verb and told["ok"] is True
         assert needed[name] <= told.keys(), name
-        page = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text()
+        page = (Path(__file__).parents[2] / "docs" / "reference" / "command_line.md").read_text()
         for key in told:
-            assert f"`{key}`" in page, f"docs/command_line.md does not say what {key} of {name} is"
+            assert f"`{key}`" in page, f"docs/reference/command_line.md does not say what {key} of {name} is"
 
 
 @pytest.mark.parametrize(
@@ -559,7 +559,7 @@ def test_verbose_says_what_each_pass_did(model, tmp_path):
 def test_exit_codes_are_in_help_and_guide(model):
     for page in (["--help"], ["optimize", "--help"], ["compare", "--help"]):
         assert "Exit codes: 0 done; 1 " in " ".join(command(*page).stdout.split())
-    guide = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs" / "reference" / "command_line.md").read_text()
     assert "| 0 |" in guide and "| 1 |" in guide and "| 2 |" in guide
 
 

@@ -77,15 +77,15 @@ class Reader:
         return out.getvalue()
 
 
-@pytest.mark.parametrize("page", ["first_pass.md", "first_lowering.md"])
+@pytest.mark.parametrize("page", ["inside/passes.md", "inside/lowerings.md"])
 def test_the_page_works(page, tmp_path, monkeypatch):
     if not tree_overlay.is_built() or shutil.which("ninja") is None:
         pytest.skip("needs the release build")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plugins, "_lowerings", {})
     monkeypatch.setattr(plugins, "_plugins", {})
-    text = (ROOT / "docs" / page).read_text()
+    text = (ROOT / "docs" / page).read_text().partition("\n## In full\n")[0]
     reader = Reader(tmp_path)
-    if page == "first_lowering.md":  # the command of the build, until the page builds its own
+    if page == "inside/lowerings.md":  # the command of the build, until the page builds its own
         (tmp_path / "build" / "release" / "sardonyx").symlink_to(ROOT / "build" / "release" / "sardonyx")
     reader.follow(text)

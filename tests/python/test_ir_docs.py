@@ -5,7 +5,7 @@ import io
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "ir_builder.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "ir_builder.md"
 
 
 def test_the_guide_says_what_happens(tmp_path, monkeypatch):

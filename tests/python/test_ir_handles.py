@@ -1,4 +1,4 @@
-"""Handles of sardonyx.ir while the models behind them merge: see docs/python_internals.md."""
+"""Handles of sardonyx.ir while the models behind them merge: see python/native/ir/store.h."""
 
 import gc
 

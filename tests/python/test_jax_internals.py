@@ -1,5 +1,5 @@
 """The parts of JAX that Sardonyx uses internally. A release that moves or renames one fails here first, by
-name. See docs/python_internals.md."""
+name. See _data_shapes.py."""
 
 import inspect
 

@@ -89,8 +89,8 @@ def test_names_are_unique():
 
 @pytest.mark.skipif(not (0, 10) <= OF_JAX < (0, 12), reason="the tables are of another JAX")
 def test_page_is_up_to_date():
-    """docs/primitives.md lists what the tables test: `python scripts/primitives_page.py` writes it."""
-    text = (Path(__file__).resolve().parents[2] / "docs" / "primitives.md").read_text()
+    """docs/generated/primitives.md lists what the tables test: `python scripts/primitives_page.py` writes it."""
+    text = (Path(__file__).resolve().parents[2] / "docs" / "generated" / "primitives.md").read_text()
     lines = [line for line in text.splitlines() if line.startswith("| ") and line.count("|") == 4][1:]
     assert lines == page.rows([case for lines in TABLES.values() for case in lines])
     measured = [line.split(" | ")[0].removeprefix("| ") for line in text.splitlines() if line.count("|") == 7][2:]

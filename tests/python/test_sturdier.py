@@ -1,6 +1,6 @@
 """Small models that onnxruntime's own optimizer breaks: what Sardonyx makes of them is right at each of its levels.
 
-Releases differ in what they break: docs/sturdier.md has the table.
+Releases differ in what they break: docs/generated/sturdier.md has the table.
 """
 
 import numpy as np

@@ -568,8 +568,8 @@ def decoder(tmp_path_factory):
 
 
 def test_pictures_of_the_documentation(browser, decoder, tmp_path):
-    """SARDONYX_BLESS=1 makes those in docs/ anew."""
-    folder = ROOT / "docs" if os.environ.get("SARDONYX_BLESS") else tmp_path
+    """SARDONYX_BLESS=1 makes those in docs/images anew."""
+    folder = ROOT / "docs" / "images" if os.environ.get("SARDONYX_BLESS") else tmp_path
     browser.resize(1200, 640)
     try:
         show(browser, decoder, "--passes", "onnx", page=tmp_path / "steps.html")
@@ -603,7 +603,9 @@ def test_pictures_of_the_documentation(browser, decoder, tmp_path):
     finally:
         browser.resize(1280, 800)
     for name in ("seeing_steps.png", "seeing_model.png", "seeing_time.png"):
-        assert (ROOT / "docs" / name).exists() and name in (ROOT / "docs" / "seeing.md").read_text()
+        assert (ROOT / "docs" / "images" / name).exists() and name in (
+            ROOT / "docs" / "guide" / "inspect.md"
+        ).read_text()
         assert 10_000 < (folder / name).stat().st_size < 200_000
 
 

@@ -1,4 +1,4 @@
-"""docs/primitives.md: what the tables test, primitive by primitive. `python scripts/primitives_page.py` writes it after a full run."""
+"""docs/generated/primitives.md: what the tables test, primitive by primitive. `python scripts/primitives_page.py` writes it after a full run."""
 
 import jax
 import jax.numpy as jnp
@@ -110,7 +110,10 @@ def rows(cases: list[Case]) -> list[str]:
     def text(dtypes: set[str]) -> str:
         return " ".join(sorted(dtypes, key=lambda d: ORDER.index(d) if d in ORDER else len(ORDER)))
 
-    return [f"| {name} | {text(tested[name][0])} | {text(tested[name][1])} |" for name in sorted(tested)]
+    return [
+        f"| {name} | {text(static)} | {'the same' if static == symbolic else text(symbolic)} |"
+        for name, (static, symbolic) in sorted(tested.items())
+    ]
 
 
 def accuracy(run) -> list[str]:

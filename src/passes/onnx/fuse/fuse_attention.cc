@@ -17,7 +17,7 @@
 // What stops it: an inner value with another user; products that broadcast or have neither three nor four
 // axes; a mask that is scaled with the scores, whose axes are in another order, or that may mask a whole row;
 // fills above -1e4; negative scales; element types other than f32 and opsets from 25 on, where onnxruntime's
-// operator is slower than the single operators (docs/optimizing.md).
+// operator is slower than the single operators (docs/guide/optimizing.md).
 // Rounds: one kernel computes scores, softmax and sum. It adds the mask to infinite or NaN scores instead of
 // replacing them. Rows with a NaN score stay NaN where the guard would make them zeros, and a NaN among the
 // values becomes zero if the guard follows.
