@@ -1,4 +1,4 @@
-"""Write what is made from src/driver/coreml_options.def: python/sardonyx/_coreml/options.py, and the table in docs/to_coreml.md.
+"""Write what is made from src/driver/coreml_options.def: python/sardonyx/_coreml/options.py, and the table in docs/guide/coreml_convert.md.
 
 scripts/coreml_options.py   (a test compares the files with this output)
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "src" / "driver" / "coreml_options.def"
 MODULE = ROOT / "python" / "sardonyx" / "_coreml" / "options.py"
-PAGE = ROOT / "docs" / "to_coreml.md"
+PAGE = ROOT / "docs" / "guide" / "coreml_convert.md"
 BEGIN, END = "<!-- options: scripts/coreml_options.py -->\n", "<!-- end of options -->\n"
 
 HEAD = '''"""The keywords of conversions to Core ML. Made by scripts/coreml_options.py from src/driver/coreml_options.def."""

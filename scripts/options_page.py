@@ -1,4 +1,4 @@
-"""Write the table of options in docs/command_line.md.
+"""Write the table of options in docs/reference/command_line.md.
 
 scripts/options_page.py   (a test compares the page with this output)
 """
@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "command_line.md"
+PAGE = ROOT / "docs" / "reference" / "command_line.md"
 BEGIN, END = "<!-- options: scripts/options_page.py -->\n", "<!-- end of options -->\n"
 
 

@@ -10,7 +10,7 @@ namespace sardonyx::tools {
 std::string help_page(std::string_view command);
 // For `shell`: bash, zsh or fish. Throws kInvalidArgument for others.
 std::string completion_script(const std::string& shell);
-// The options as Markdown, for docs/command_line.md.
+// The options as Markdown, for docs/reference/command_line.md.
 std::string options_table();
 // In troff, as `man -l` reads it.
 std::string man_page(const std::string& version);

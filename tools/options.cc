@@ -146,7 +146,7 @@ constexpr Option kOptions[] = {
     {"convert/colm optimize compare/oh check view info/om run", "--no-mmap", "",
      "Read files instead of mapping them, for untrusted storage"},
     {"convert optimize compare check diff view info run profile passes", "--json", "",
-     "Machine-readable output: an array of objects (docs/command_line.md)"},
+     "Machine-readable output: an array of objects (docs/reference/command_line.md)"},
     {"convert optimize", "-q,--quiet", "", "Print errors only; no progress bar"},
     {"convert optimize compare/f info/f", "-v,--verbose", "",
      "Also print what each pass did, and how long it took; Python's traceback where a function fails"},

@@ -1,5 +1,5 @@
 // The commands and their options: one table, from which command lines are parsed and --help, tab completion,
-// the manual page and docs/command_line.md are made.
+// the manual page and docs/reference/command_line.md are made.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // What lowerings have in common, whatever the dialects: the table of lowerings, and the node being lowered.
-// docs/architecture.md has the recipe for a new pair of dialects.
+// docs/inside/architecture.md has the recipe for a new pair of dialects.
 #pragma once
 
 #include <algorithm>

@@ -47,7 +47,7 @@ Context::Context(const Model& jax, Model& onnx, const LowerOptions& options, con
                {.node = "equation",
                 .task = "this program",
                 .help = "help: add a lowering with @sardonyx.lowering(\"primitive\"), or map it to a node of your own domain "
-                        "with custom_ops={\"primitive\": \"my.domain::MyOp\"}; see docs/plugins.md",
+                        "with custom_ops={\"primitive\": \"my.domain::MyOp\"}; see docs/inside/lowerings.md",
                 .provenance = options.provenance != LowerOptions::Provenance::kOff,
                 .exact_types = true},
                registry),
