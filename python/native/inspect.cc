@@ -31,7 +31,7 @@ namespace nb = nanobind;
 namespace sardonyx::python {
 namespace {
 
-// A model read from a file or from bytes, which `data` keeps alive, or a copy of an ir.Model or a Core ML program.
+// A model from a file or from bytes, which `data` keeps alive, or a copy of an ir.Model or a Core ML program.
 struct Source {
   nb::object data;
   std::unique_ptr<Model> model;

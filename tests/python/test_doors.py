@@ -216,6 +216,7 @@ def test_no_message_limits_an_ir_model(tmp_path):
         ("load_plugin", "use sardonyx.plugins.load"),
         ("report.last", "return_report=True"),
         ("coreml.from_onnx", "sardonyx.to_coreml"),
+        ("compat.nothing", "sardonyx.compat"),
     ],
 )
 def test_names_that_are_gone_are_answered(name, answer):

@@ -3,8 +3,8 @@
 // Weights are borrowed: a constant of the model is the array's own buffer and keeps the array alive. Nested
 // jaxprs become bodies named after their parameter; a jaxpr that several equations share is read once per
 // equation. A primitive without a lowering becomes a call of the program that JAX runs in its place, where
-// there is one (sardonyx/_trace/expand.py). Parameters that no ONNX file can hold (shardings, callables, autodiff
-// rules) are dropped or kept as a short text.
+// there is one (sardonyx/_trace/expand.py). Parameters that no ONNX file can hold (shardings, callables,
+// autodiff rules) are dropped or kept as a short text.
 #pragma once
 
 #include <nanobind/nanobind.h>

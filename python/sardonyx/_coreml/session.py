@@ -19,6 +19,7 @@ from sardonyx import _sardonyx
 from sardonyx._coreml import interface as _coreml_interface
 from sardonyx._error import Error, WrongType
 from sardonyx._models.optimize import _option, _request
+from sardonyx._models.sources import is_program
 
 _DTYPES = {
     "fp16": "f16", "fp32": "f32", "fp64": "f64", "double": "f64", "int4": "i4", "int8": "i8", "int16": "i16", "int32": "i32",
@@ -72,8 +73,8 @@ def require_program(prog) -> None:
     help_ = "expected a Program of coremltools"
     if isinstance(getattr(prog, "_mil_program", None), mil.Program):
         help_ = "help: the program of a converted model is model._mil_program"
-    elif isinstance(prog, (str, bytes, os.PathLike)) or type(prog).__module__ == "sardonyx.coreml":
-        help_ = "help: sardonyx.coreml.optimize(path_or_bytes, passes=[...]) runs passes on files"
+    elif isinstance(prog, (str, bytes, os.PathLike)) or is_program(prog):
+        help_ = "help: sardonyx.coreml.optimize(model, passes=[...]) runs passes on files, and on what load returns"
     elif isinstance(prog, mil.Function):
         help_ = "help: program.add_function(name, function), and pass the program"
     raise WrongType(f"passes run on a Program of coremltools, not on {type(prog).__name__}", notes=(help_,))
