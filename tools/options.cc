@@ -66,7 +66,7 @@ constexpr Option kOptions[] = {
     {"convert/fF compare/f", "--inputs-as-nchw", "0,1", "Numbers of inputs that are NCHW in the model"},
     {"convert/fF compare/f", "--outputs-as-nchw", "0,1", "Numbers of results that are NCHW in the model"},
     {"convert/fF", "--name", "NAME", "Name of the graph (default: the function's)"},
-    {"convert/f", "--provenance", "off|line|full", "Source lines in the model", "line"},
+    {"convert/fFc", "--provenance", "off|line|full", "Source lines in the model; Core ML has them or not", "line"},
     {"convert/fFl compare/f info/f", "--plugin", "FILE...", "Shared object with lowerings (sardonyx/plugin.h)"},
     // What the result is for
     {"convert/fol optimize/o info/f", "--opset", "OPSET",
@@ -393,11 +393,11 @@ int64_t bytes_of(const std::string& text) {
     v = std::stod(text, &used);
   } catch (const std::exception&) {}
   const std::string unit = text.substr(used);
-  const double factor = unit.empty()                  ? 1
-                        : unit == "k" || unit == "kB" ? 1e3
-                        : unit == "M" || unit == "MB" ? 1e6
-                        : unit == "G" || unit == "GB" ? 1e9
-                                                      : -1;
+  const double factor = unit.empty()                                 ? 1
+                        : unit == "k" || unit == "K" || unit == "kB" ? 1e3
+                        : unit == "M" || unit == "MB"                ? 1e6
+                        : unit == "G" || unit == "GB"                ? 1e9
+                                                                     : -1;
   if (!(v >= 0) || factor < 0 || v * factor > 9e15)
     refuse(fmt::format("'{}' is not a number of bytes", text), {"expected 65536, 64k, 10M or 2G"});
   return static_cast<int64_t>(v * factor);

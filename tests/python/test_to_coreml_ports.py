@@ -384,3 +384,14 @@ def test_what_is_made_of_the_table_of_options():
         sardonyx.to_coreml(lambda x: x, [(3,)], compute_precisoin="f16")
     with pytest.raises(TypeError, match=r'help: metadata=\{"author": ...\}'):
         sardonyx.to_coreml("x.onnx", author="A")
+
+
+def test_source_lines_may_be_left_out(tmp_path):
+    def net(x):
+        return x + x
+
+    for provenance in (True, False):
+        program = sardonyx.to_coreml(net, [(3, 5)], output_path=tmp_path / "x.mlpackage", provenance=provenance)
+        assert ("com.github.sardonyx.source_file" in program.user_defined_metadata) == provenance
+    (tmp_path / "in.sx").write_text("graph(x: f32[3]) {\n  y = Neg(x)\n  return y\n}\n")
+    run_command("convert", tmp_path / "in.sx", "-o", tmp_path / "y.mlpackage", "--provenance", "off")

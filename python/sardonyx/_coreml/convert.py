@@ -108,7 +108,7 @@ def to_coreml(
     report = reports.Report(model_name)
     models, programs, pairs = _read(parts, states, functions is None, wanted["target"], report, traced)
     wanted["states"] = list(dict.fromkeys(pairs))
-    if programs:
+    if programs and wanted["provenance"]:
         wanted["metadata"][-1].extend(_source_lines([(name, part[0]) for name, part in parts if not is_model(part)]))
     program = _written(output_path, report, lambda out: _converted(models, programs, functions, out, wanted))
     return reports.Reported(program, reports.finished(report)) if return_report else program
