@@ -6,17 +6,21 @@
 #include <charconv>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "commands.h"
+#include "console.h"
+#include "driver/debug_dump.h"
 #include "driver/file_names.h"
 #include "driver/model_counts.h"
 #include "driver/to_coreml.h"
 #include "output.h"
 #include "say.h"
 #include "support/stopwatch.h"
-#include "view/model_page.h"
+#include "view/steps.h"
+#include "view/steps_file.h"
 
 namespace sardonyx::tools {
 namespace {
@@ -52,15 +56,19 @@ struct Converted {
 // The models of several functions, or the model.
 Converted converted(const ConvertArgs& args) {
   const ReadOptions read{.map = !args.no_mmap};
+  ToCoremlOptions how = args.how;
+  ProgressLine progress;
+  std::optional<DebugDump> dump;
+  std::optional<view::Steps> steps;
+  Observers observers;
+  if (!args.quiet && !args.json) observers.add(&progress);
+  if (!args.dump.empty()) observers.add(&dump.emplace(args.dump));
+  if (!args.trace.empty()) observers.add(&steps.emplace(args.output));
+  how.observer = observers.get();
   Converted out;
   Stopwatch watch;
-  if (!args.trace.empty()) {
-    if (!args.functions.empty())
-      throw Error(ErrorCode::kInvalidArgument, "--trace takes one model, and --function converts several");
-    const auto model = read_for_coreml(opened(args.input), read);
-    out.reports.push_back(view::convert_to_coreml_with_steps(nullptr, *model, args.output, args.trace, args.how));
-  } else if (args.functions.empty()) {
-    out.reports.push_back(convert_to_coreml(opened(args.input), args.output, args.how, read));
+  if (args.functions.empty()) {
+    out.reports.push_back(convert_to_coreml(opened(args.input), args.output, how, read));
   } else {
     std::vector<std::unique_ptr<Model>> models;
     std::vector<CoremlFunction> functions;
@@ -71,8 +79,9 @@ Converted converted(const ConvertArgs& args) {
     }
     std::vector<const Model*> sources;
     for (const auto& m : models) sources.push_back(m.get());
-    write_converted(*functions_to_coreml(functions, args.how, out.reports), args.output, sources);
+    write_converted(*functions_to_coreml(functions, how, out.reports), args.output, sources);
   }
+  if (steps) view::write_steps(args.trace, steps->scene());
   out.seconds = watch.lap();
   return out;
 }
@@ -82,7 +91,7 @@ int convert(ConvertArgs args) {
   if (args.input.empty() == args.functions.empty())
     throw Error(ErrorCode::kInvalidArgument, "expected a model, or models as functions (--function), and not both");
   args.how.half = args.precision == "fp16";
-  args.how.dump = args.dump;
+  if (!args.trace.empty()) view::check_steps_name(args.trace);
   for (const std::string& o : args.options) args.how.pass_options.push_back(at_equals(o, "an option as pass.option=value"));
   if (!args.skip_ops.empty()) args.how.pass_options.emplace_back("add_fp16_cast.skip_ops", args.skip_ops);
   for (const std::string& s : args.states) args.how.states.push_back(at_equals(s, "a state as input=result"));

@@ -11,24 +11,17 @@
 #include <set>
 
 #include "commands.h"
+#include "console.h"
 #include "jobs.h"
 #include "output.h"
-#include "sardonyx/infer.h"
 #include "sardonyx/io.h"
 #include "savings.h"
 #include "say.h"
-#include "support/progress.h"
-#include "view/model_page.h"
+#include "view/steps.h"
 #include "view/steps_file.h"
 
 namespace sardonyx::tools {
 namespace {
-
-std::string_view trimmed(std::string_view s) {
-  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
-  while (!s.empty() && (s.back() == ' ' || s.back() == '\t' || s.back() == '\r')) s.remove_suffix(1);
-  return s;
-}
 
 // Parses sizes such as "10M".
 int64_t bytes_of(const std::string& text) {
@@ -74,12 +67,6 @@ PassRequest request_of(const OptimizeArgs& args, DialectId dialect) {
   request.inline_functions = args.inline_functions;
   request.fold_budget = bytes_of(args.fold_budget);
   request.explain = args.explain;
-  if (!args.explain.empty()) {
-    request.on_near_miss = [](std::string_view pass, std::string_view node, std::string_view why) {
-      warn("{}: skipped a near match: {}\n", pass, why);
-      if (!node.empty()) warn("  at {}\n", trimmed(node));
-    };
-  }
   check_request(request, dialect);
   return request;
 }
@@ -257,62 +244,44 @@ ordered_json json_of(std::string_view command, const Job& job, const std::string
   return j;
 }
 
-// Shows progress on a terminal, unless other output would break the line.
-void watch(PassRequest& request, const OptimizeArgs& args, Progress& progress) {
-  if (args.quiet || args.json || !args.explain.empty()) return;
-  request.progress = [&](std::string_view pass, size_t done, size_t total) { progress.show(pass, done, total); };
-}
-
 std::string shown(const std::filesystem::path& in) { return in == "/dev/stdin" ? "-" : in.string(); }
-
-// The steps of the optimization, which runs on a model of its own: the result is the same with and without them.
-std::string steps_of(const Job& job, const OptimizeArgs& args, const OptimizeOptions& options) {
-  const auto model = read_model(job.in.string(), {.map = !args.no_mmap});
-  ValueFacts facts;
-  infer_model(*model, facts, /*tolerant=*/true);
-  OptimizeOptions how = options;
-  how.request.verify = Verify::kOff;
-  how.request.explain.clear();
-  how.request.on_near_miss = nullptr;
-  how.hint = how.count_savings = how.log_changes = false;
-  return view::steps_scene(*model, job.in, how);
-}
 
 void require_trace_name(const std::vector<Job>& jobs, const OptimizeArgs& args) {
   if (args.trace.empty()) return;
   view::check_steps_name(args.trace);
   if (jobs.size() != 1)
     throw Error(ErrorCode::kInvalidArgument, fmt::format("--trace takes one model, and there are {}", jobs.size()));
-  if (shown(jobs.front().in) == "-")
-    throw Error(ErrorCode::kInvalidArgument, "--trace reads the model twice, and standard input can be read once");
 }
 
-using Optimize =
-    std::function<OptimizeReport(const std::filesystem::path& in, const std::filesystem::path& out, bool is_coreml)>;
+using Optimize = std::function<OptimizeReport(const std::filesystem::path& in, const std::filesystem::path& out, bool is_coreml,
+                                              Observer* observer)>;
 
 // Optimizes one model. The result of a dry run goes to a folder that is removed, and that of `-o -` through one.
-OptimizeReport run_one(const Job& job, const OptimizeArgs& args, const Optimize& one) {
+OptimizeReport run_one(const Job& job, const OptimizeArgs& args, const Optimize& one, Observer* observer) {
   const bool is_coreml = is_coreml_name(job.in);
   const bool to_stdout = is_standard_output(job.out.string());
   if (!args.dry_run && !to_stdout) {
     prepare(job);
-    return one(job.in, job.out, is_coreml);
+    return one(job.in, job.out, is_coreml, observer);
   }
   if (to_stdout && is_coreml && !args.dry_run)
     throw Error(ErrorCode::kInvalidArgument, "a Core ML package is a folder, and cannot go to standard output");
   if (!to_stdout) require_output_name(job.out, is_coreml ? DialectId::kMil : DialectId::kOnnx);
   const std::string suffix = to_stdout ? std::string(is_coreml ? ".mlpackage" : ".onnx") : job.out.extension().string();
   const StandardOutput place(suffix);
-  OptimizeReport r = one(job.in, place.path(), is_coreml);
+  OptimizeReport r = one(job.in, place.path(), is_coreml, observer);
   if (!args.dry_run) place.send();
   return r;
 }
 
 // Runs the jobs and prints the results. Continues after a model that is refused.
-// `options`: for a job.
-int run(const std::vector<Job>& jobs, const OptimizeArgs& args, Progress& progress,
-        const std::function<const OptimizeOptions&(const Job&)>& options, const Optimize& one) {
+int run(const std::vector<Job>& jobs, const OptimizeArgs& args, const Optimize& one) {
   require_trace_name(jobs, args);
+  ProgressLine progress;
+  NearMissLines near_misses;
+  Observers watching;
+  watching.add(&near_misses);
+  if (!args.quiet && !args.json && args.explain.empty()) watching.add(&progress);  // it would break the lines of other output
   ordered_json all = ordered_json::array();
   bool failed = false;
   int code = 0;
@@ -320,10 +289,11 @@ int run(const std::vector<Job>& jobs, const OptimizeArgs& args, Progress& progre
   for (const Job& job : jobs) {
     const std::string in = shown(job.in);
     try {
-      // Before the result may replace the model.
-      const std::string steps = args.trace.empty() ? std::string() : steps_of(job, args, options(job));
-      const OptimizeReport r = run_one(job, args, one);
-      if (!args.trace.empty()) view::write_steps(args.trace, steps);
+      Observers observers = watching;
+      std::optional<view::Steps> steps;
+      if (!args.trace.empty()) observers.add(&steps.emplace(job.in));
+      const OptimizeReport r = run_one(job, args, one, observers.get());
+      if (steps) view::write_steps(args.trace, steps->scene());
       for (const std::string& w : r.warnings) warn("warning: {}\n", w);
       for (const PassReport& p : r.passes.passes) {
         if (!p.error.empty()) warn("warning: {} was skipped: {}\n", p.name, p.error);
@@ -374,7 +344,7 @@ OptimizeOptions options_of(const OptimizeArgs& args, DialectId dialect) {
           .keep_names = args.keep_names,
           .hint = !mil && own.passes == "onnx" && !args.quiet && args.verify == "off",
           .count_savings = args.json || !args.quiet,
-          .log_changes = mil && (args.changes || args.json),
+          .log_changes = args.changes || (mil && args.json),
           .link_weights = args.link_weights};
 }
 
@@ -422,7 +392,6 @@ int optimize(const OutputArgs& out, const OptimizeArgs& args) {
   const std::vector<Job> jobs = jobs_of(all_opened(args.inputs), out.output, std::span(kExtensions).first(only_onnx ? 1 : 3));
   if (!out.data_file.empty()) require_folders_of_their_own(jobs, out.data_file);
   if (is_standard_output(out.output)) told() = stderr;
-  Progress progress;
   std::optional<OptimizeOptions> onnx, coreml;  // made where a model needs them: names of passes differ
   for (const Job& job : jobs) {
     const bool is_coreml = is_coreml_name(job.in);
@@ -432,15 +401,15 @@ int optimize(const OutputArgs& out, const OptimizeArgs& args) {
     auto& options = is_coreml ? coreml : onnx;
     if (options) continue;
     options = options_of(args, is_coreml ? DialectId::kMil : DialectId::kOnnx);
-    watch(options->request, args, progress);
   }
   WriteOptions write = write_options(out);
   if (is_standard_output(out.output)) write.external = WriteOptions::External::kNever;
   const ReadOptions read{.map = !args.no_mmap};
-  const auto options_for = [&](const Job& job) -> const OptimizeOptions& { return is_coreml_name(job.in) ? *coreml : *onnx; };
-  return run(jobs, args, progress, options_for,
-             [&](const std::filesystem::path& in, const std::filesystem::path& to, bool is_coreml) {
-               return is_coreml ? optimize_coreml_file(in, to, *coreml, read) : optimize_file(in, to, *onnx, read, write);
+  return run(jobs, args,
+             [&](const std::filesystem::path& in, const std::filesystem::path& to, bool is_coreml, Observer* observer) {
+               OptimizeOptions& options = is_coreml ? *coreml : *onnx;
+               options.request.observer = observer;
+               return is_coreml ? optimize_coreml_file(in, to, options, read) : optimize_file(in, to, options, read, write);
              });
 }
 
@@ -451,15 +420,13 @@ int optimize_coreml(const std::string& output, const OptimizeArgs& args) {
                   {fmt::format("help: sardonyx optimize {} -o {}", input, output)});
   }
   OptimizeOptions options = options_of(args, DialectId::kMil);
-  Progress progress;
-  watch(options.request, args, progress);
   constexpr std::string_view kExtensions[] = {".mlpackage", ".mlmodel"};
   const ReadOptions read{.map = !args.no_mmap};
-  return run(
-      jobs_of(args.inputs, output, kExtensions), args, progress, [&](const Job&) -> const OptimizeOptions& { return options; },
-      [&](const std::filesystem::path& in, const std::filesystem::path& to, bool) {
-        return optimize_coreml_file(in, to, options, read);
-      });
+  return run(jobs_of(args.inputs, output, kExtensions), args,
+             [&](const std::filesystem::path& in, const std::filesystem::path& to, bool, Observer* observer) {
+               options.request.observer = observer;
+               return optimize_coreml_file(in, to, options, read);
+             });
 }
 
 }  // namespace sardonyx::tools

@@ -6,16 +6,21 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <span>
 
+#include "driver/debug_dump.h"
 #include "lower/mil/lower_to_mil.h"
 #include "native/unlocked.h"
 #include "sardonyx/io.h"
-#include "view/model_page.h"
+#include "view/steps.h"
+#include "view/steps_file.h"
 
 namespace sardonyx::python {
 
 namespace nb = nanobind;
+
+namespace {
 
 ToCoremlOptions to_coreml_options(const nb::dict& d) {
   ToCoremlOptions o;
@@ -46,7 +51,6 @@ ToCoremlOptions to_coreml_options(const nb::dict& d) {
     c.label = nb::cast<std::string>(given["label"]);
     c.probabilities = nb::cast<std::string>(given["probabilities"]);
   }
-  o.dump = text("dump");
   o.metadata.author = text("author");
   o.metadata.license = text("license");
   o.metadata.version = text("version");
@@ -54,6 +58,27 @@ ToCoremlOptions to_coreml_options(const nb::dict& d) {
   o.metadata.user_defined = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["user_defined"]);
   return o;
 }
+
+// Calls convert(options) without the interpreter's lock, watched by what `dump` and `trace` ask for.
+template <class Convert>
+void watched(const nb::dict& d, const std::string& out, const Convert& convert) {
+  ToCoremlOptions o = to_coreml_options(d);
+  const auto folder = nb::cast<std::string>(d["dump"]), trace = nb::cast<std::string>(d["trace"]);
+  std::optional<DebugDump> dump;
+  std::optional<view::Steps> steps;
+  Observers observers;
+  if (!folder.empty()) observers.add(&dump.emplace(folder));
+  if (!trace.empty()) {
+    view::check_steps_name(trace);
+    observers.add(&steps.emplace(out));
+  }
+  o.observer = observers.get();
+  const Unlocked others_may_run;
+  convert(o);
+  if (steps) view::write_steps(trace, steps->scene());
+}
+
+}  // namespace
 
 nb::dict report_dict(const ToCoremlReport& r) {
   nb::dict d;
@@ -74,11 +99,12 @@ nb::dict report_dict(const ToCoremlReport& r) {
   return d;
 }
 
-ToCoremlReport written_as_coreml(const Model* jax, Model& onnx, const std::string& out, const std::string& trace,
-                                 const ToCoremlOptions& options) {
-  if (!trace.empty()) return view::convert_to_coreml_with_steps(jax, onnx, out, trace, options);
+ToCoremlReport written_as_coreml(const Model* jax, Model& onnx, const std::string& out, const nb::dict& options) {
   ToCoremlReport report;
-  write_coreml(*to_coreml(onnx, options, &report), out);
+  watched(options, out, [&](const ToCoremlOptions& o) {
+    if (jax != nullptr && o.observer != nullptr) o.observer->stage("program", *jax);
+    write_coreml(*to_coreml(onnx, o, &report), out);
+  });
   return report;
 }
 
@@ -87,7 +113,6 @@ namespace {
 // Functions are pairs of a name and a path, an ONNX file's bytes, or a Converted.
 nb::list convert_functions(const std::vector<std::pair<std::string, nb::object>>& functions, const std::string& out,
                            const nb::dict& options) {
-  const ToCoremlOptions o = to_coreml_options(options);
   std::vector<std::unique_ptr<Model>> read;
   std::vector<CoremlFunction> named;
   std::vector<ToCoremlReport> reports;
@@ -108,11 +133,8 @@ nb::list convert_functions(const std::vector<std::pair<std::string, nb::object>>
   }
   std::vector<const Model*> sources;
   for (const auto& m : read) sources.push_back(m.get());
-  {
-    const Unlocked others_may_run;
-    const auto mil = functions_to_coreml(named, o, reports);
-    write_converted(*mil, out, sources);
-  }
+  watched(options, out,
+          [&](const ToCoremlOptions& o) { write_converted(*functions_to_coreml(named, o, reports), out, sources); });
   nb::list all;
   for (const ToCoremlReport& r : reports) all.append(report_dict(r));
   return all;
@@ -122,30 +144,21 @@ nb::list convert_functions(const std::vector<std::pair<std::string, nb::object>>
 
 void bind_to_coreml(nb::module_& m) {
   m.def("convert_onnx_file", [](const std::string& in, const std::string& out, const nb::dict& options) {
-    const ToCoremlOptions o = to_coreml_options(options);
     ToCoremlReport report;
-    const auto trace = nb::cast<std::string>(options["trace"]);
-    {
-      const Unlocked others_may_run;
-      report = trace.empty() ? convert_to_coreml(in, out, o)
-                             : view::convert_to_coreml_with_steps(nullptr, *read_for_coreml(in), out, trace, o);
-    }
+    watched(options, out, [&](const ToCoremlOptions& o) { report = convert_to_coreml(in, out, o); });
     return report_dict(report);
   });
   m.def("convert_onnx_bytes",
         [](const nb::bytes& bytes, const std::string& folder, const std::string& out, const nb::dict& options) {
-          const ToCoremlOptions o = to_coreml_options(options);
-          const auto trace = nb::cast<std::string>(options["trace"]);
-          ToCoremlReport report;
-          {
+          // The caller's bytes outlive this call, and the models do not.
+          const auto onnx = [&] {
             const std::span<const std::byte> view(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
             const Unlocked others_may_run;
-            // The caller's bytes outlive this call, and the models do not.
-            const auto onnx = read_onnx_bytes(view, nullptr, folder);
-            verify(*onnx);
-            report = written_as_coreml(nullptr, *onnx, out, trace, o);
-          }
-          return report_dict(report);
+            auto read = read_onnx_bytes(view, nullptr, folder);
+            verify(*read);
+            return read;
+          }();
+          return report_dict(written_as_coreml(nullptr, *onnx, out, options));
         });
   m.def("convert_functions", &convert_functions);
   m.def("specification_version", &coreml_version_of, "That of a deployment target: 9 is iOS 18.");

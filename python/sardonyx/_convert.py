@@ -150,11 +150,8 @@ def to_onnx(
         "lowerings": lowerings,
         "outline": functions == "auto",
     }
-    model = _lowered(report, program, dump="" if debug_dump is None else os.fspath(debug_dump), **options)
-    steps = None
-    if trace is not None:
-        with _Stage(report, "steps"):
-            steps = native.convert(program, name=model_name, libraries=plugins._paths(), with_steps=True, **options)
+    dump = "" if debug_dump is None else os.fspath(debug_dump)
+    model = _lowered(report, program, dump=dump, with_steps=trace is not None, **options)
     del program  # frees its memory for the next stages
     layouts = inputs_as_nchw, outputs_as_nchw
     if check:
@@ -171,9 +168,9 @@ def to_onnx(
             report.shadow = _shadow.compare(shadow, fn, inputs, input_params, model, spec, opset, double, *layouts)
     with _Stage(report, "write"):
         result = _written(report, model, return_mode, path, one_file=export_mode == "web")
-        if steps is not None and trace is not None:
+        if trace is not None:
             os.makedirs(os.path.dirname(os.fspath(trace)) or ".", exist_ok=True)
-            native.write_steps(os.fspath(trace), steps)
+            native.write_steps(os.fspath(trace), model)
     reports._set_last(report)
     return result
 

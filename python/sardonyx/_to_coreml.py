@@ -21,7 +21,6 @@ from sardonyx._sardonyx import coreml as _native
 _OPSET = 23
 # The specification version of iOS 18.
 _FIRST_WITH_STATES = 9
-_ONE_MODEL = "trace takes the steps of one model, and functions are several"
 
 
 @known_keywords
@@ -101,7 +100,7 @@ def from_onnx(
         options: Options of single passes: `{"add_fp16_cast.skip_ops": "auto"}`.
         author, license, version, short_description, user_defined_metadata: What the package says of itself.
         debug_dump: A folder for the graph as text at each stage.
-        trace: A file (.sxt) for the steps of the conversion of one model, which `sardonyx view FILE.sxt -o page.html`
+        trace: A file (.sxt) for the steps of the conversion, which `sardonyx view FILE.sxt -o page.html`
             shows.
 
     Returns:
@@ -144,8 +143,6 @@ def from_onnx(
     if functions is not None:
         if model is not None:
             raise Error("from_onnx takes a model, or functions, and not both")
-        if trace is not None:
-            raise Error(_ONE_MODEL)
         parts = [(name, _source(part)) for name, part in _named(functions, "models")]
         return _written(output_path, lambda out: _native.convert_functions(parts, out, wanted))
     source = _source(model)
@@ -221,8 +218,6 @@ def to_coreml(
     """
     if functions is not None and (fn is not None or inputs is not None or input_params is not None):
         raise Error("to_coreml takes a function and its inputs, or functions, and not both")
-    if functions is not None and trace is not None:
-        raise Error(_ONE_MODEL)
     given: list[tuple[str, Any]] = [("main", (fn, inputs, input_params))]
     parts = given if functions is None else _named(functions, "functions and inputs")
     interface = _objects.Interface()

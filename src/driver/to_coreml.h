@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,10 +35,8 @@ struct ToCoremlOptions {
   std::vector<std::pair<std::string, std::string>> states;  // an input and the result that it holds afterwards, by name
   std::optional<CoremlClassifier> classifier;
   CoremlMetadata metadata;
-  // A folder that gets the graph in text form: 0_onnx.sx, 1_prepared.sx, 2_lowered.sx, 3_optimized.sx. Empty: nothing is written.
-  std::filesystem::path dump;
-  // Called with the program when it is lowered: `onnx` of to_coreml() is left behind from there on.
-  std::function<void(const Model& mil)> on_lowered;
+  // Is told the stages onnx, prepared, lowered and optimized, of several functions for each, and then joined.
+  Observer* observer = nullptr;
 };
 
 struct ToCoremlReport {
