@@ -339,7 +339,7 @@ def _export_package(options, fn, name: str) -> int:
         outputs_as_nchw=_positions(options.outputs_as_nchw),
         input_names=_names(options.input_names),
         output_names=_names(options.output_names),
-        passes="default" if options.passes == "onnx" else options.passes.split(","),
+        passes="coreml" if options.passes == "onnx" else options.passes.split(","),
         trace=options.trace,
     )
     ops = program.op_counts()

@@ -46,7 +46,7 @@ def from_onnx(
     class_labels: Any = None,
     predicted_feature_name: str = "classLabel",
     predicted_probabilities_output: str | None = None,
-    passes: str | Sequence[str] = "default",
+    passes: str | Sequence[str] = "coreml",
     skip: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     author: str = "",
@@ -95,7 +95,7 @@ def from_onnx(
             `coremltools.ClassifierConfig`.
         predicted_feature_name: The name of the result that is the label.
         predicted_probabilities_output: The result that has one probability for each class, if several may.
-        passes: What runs on the program: a preset of coremltools' passes, or a list of them.
+        passes: What runs on the program: a preset (`sardonyx passes coreml` lists this one), or a list of passes.
         skip: Passes to skip.
         options: Options of single passes: `{"add_fp16_cast.skip_ops": "auto"}`.
         author, license, version, short_description, user_defined_metadata: What the package says of itself.
@@ -189,7 +189,7 @@ def to_coreml(
     class_labels: Any = None,
     predicted_feature_name: str = "classLabel",
     predicted_probabilities_output: str | None = None,
-    passes: str | Sequence[str] = "default",
+    passes: str | Sequence[str] = "coreml",
     skip: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     author: str = "",

@@ -123,5 +123,27 @@ TEST(Observers, of_a_conversion_are_told_its_stages_and_functions) {
     EXPECT_TRUE(std::filesystem::exists(folder / file)) << file;
 }
 
+TEST(Presets, hold_what_a_conversion_to_core_ml_runs) {
+  const auto names = [](std::string_view preset) {
+    std::vector<std::string> found;
+    for (const PipelineEntry& e :
+         make_pipeline({.passes = {std::string(preset)}}, preset == "coreml-prepare" ? DialectId::kOnnx : DialectId::kMil)
+             .entries)
+      found.push_back(fmt::format("{}{}", e.name, e.repeats ? "*" : ""));
+    return found;
+  };
+  // A nested preset repeats as it does alone, without the pass that is left out.
+  std::vector<std::string> onnx{"inline_functions", "dequantize_products", "stack_appended_rows"};
+  for (const PipelineEntry& e : make_pipeline({.passes = {"onnx"}}, DialectId::kOnnx).entries) {
+    if (e.name != "fuse_one_hot_into_gather") onnx.push_back(fmt::format("{}*", e.name));
+  }
+  for (const char* last : {"carry_halves", "unpack_halves", "remove_dead_nodes"}) onnx.emplace_back(last);
+  EXPECT_EQ(names("coreml-prepare"), onnx);
+  const auto all = names("coreml"), own = names("default"), cleanup = names("cleanup");
+  EXPECT_EQ(all.front(), "share_transposed_weights");
+  EXPECT_TRUE(std::equal(own.rbegin(), own.rend(), all.rbegin()));
+  EXPECT_TRUE(std::equal(cleanup.rbegin(), cleanup.rend(), own.rbegin()));
+}
+
 }  // namespace
 }  // namespace sardonyx

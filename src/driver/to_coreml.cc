@@ -13,6 +13,8 @@
 #include "io/program_file.h"
 #include "ir/dim_facts.h"
 #include "lower/mil/lower_to_mil.h"
+#include "lower/mil/taken_apart.h"
+#include "passes/catalog.h"
 #include "rewrite/fired_rules.h"
 #include "rewrite/pass.h"
 #include "sardonyx/version.h"
@@ -25,10 +27,6 @@ namespace {
 
 // Models are converted to this opset first: lowerings handle operators of this opset and later ones.
 constexpr int kLoweredOpset = 23;
-
-// Fusions to operators that Core ML lacks: lowering would only take them apart again.
-constexpr std::string_view kNotFused[] = {"fuse_rms_normalization", "fuse_rotary_embedding", "fuse_attention",
-                                          "fuse_one_hot_into_gather", "prune_unused_graph_inputs"};
 
 // The names of sizes of the inputs.
 std::set<std::string> size_names(Model& m) {
@@ -113,7 +111,7 @@ std::map<std::string, int64_t, std::less<>> default_sizes(Model& m, const ToCore
   return found;
 }
 
-constexpr int kIos18 = 9;  // which has scaled_dot_product_attention, states and several functions
+constexpr int kIos18 = 9;  // which has states and several functions
 
 // Adds what the interface has of sizes to `features`. Returns which passes did not converge.
 std::vector<std::string> prepare(Model& onnx, const ToCoremlOptions& options, int version, CoremlFeatures& features) {
@@ -125,14 +123,10 @@ std::vector<std::string> prepare(Model& onnx, const ToCoremlOptions& options, in
   features.shapes = enumerate_shapes(onnx, options.enumerated_shapes, version);
   if (onnx.opset_version("").value_or(kLoweredOpset) < kLoweredOpset)
     run_passes(onnx, conversion_to(onnx, kLoweredOpset, options.observer));
-  PassRequest request{
-      .passes = {"dequantize_products", "stack_appended_rows", "onnx"}, .strict = true, .observer = options.observer};
-  for (std::string_view pass : kNotFused) {
-    if (pass != "fuse_attention" || version < kIos18) request.skip.emplace_back(pass);
+  PassRequest request{.passes = {"coreml-prepare"}, .strict = true, .observer = options.observer};
+  for (std::string_view op : taken_apart_for_mil(version)) {
+    if (const CatalogPass* fusion = pass_that_makes(op)) request.skip.emplace_back(fusion->name);
   }
-  // Core ML holds 32 bits of integers.
-  for (std::string_view pass : {"carry_halves", "unpack_halves", "remove_dead_nodes"}) request.passes.emplace_back(pass);
-  request.inline_functions = true;
   return run_passes(onnx, request).not_converged;
 }
 
@@ -294,13 +288,6 @@ std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options
                                      std::vector<std::string>& names) {
   const int version = coreml_version_of(options.target);
   PassRequest request{.passes = options.passes, .skip = options.skip, .options = options.pass_options, .strict = true};
-  // coremltools, whose presets are ours, sees one tensor or one op of PyTorch where ONNX files have several.
-  if (options.passes == ToCoremlOptions().passes) {
-    request.passes.insert(
-        request.passes.begin(),
-        {"share_transposed_weights", "fuse_silu", "fuse_pixel_unshuffle", "merge_axes_beyond_five", "fuse_slices_into_gather",
-         "fuse_slices_into_split", "fuse_product_scales", "fuse_masked_attention", "fuse_quotients"});
-  }
   if (options.half) request.options.emplace_back("compute_precision", "fp16");
   SingleReport single;
   Observers observers;

@@ -28,8 +28,8 @@ struct ToCoremlOptions {
   // Inputs and results that are images: "x:rgb", "x:bgr:0.0078125:-1,-1,-1".
   std::vector<std::string> image_inputs, image_outputs;
   std::vector<std::string> input_types,
-      output_types;  // element types in place of the model's: "x=fp16", or "fp16" for all floats
-  std::vector<std::string> passes{"default"}, skip;  // what runs after lowering
+      output_types;                                 // element types in place of the model's: "x=fp16", or "fp16" for all floats
+  std::vector<std::string> passes{"coreml"}, skip;  // what runs after lowering
   std::vector<std::pair<std::string, std::string>> pass_options;
   bool provenance = true;
   std::vector<std::pair<std::string, std::string>> states;  // an input and the result that it holds afterwards, by name

@@ -213,21 +213,10 @@ constexpr std::pair<std::string_view, std::string_view> kMakers[] = {
     {"Swish", "fuse_activations"},
 };
 
-// The pass with this name, or the pass that makes the operator with this name (Attention: fuse_attention).
-// Null if neither exists.
+// The pass with this name, or the pass that makes the operator with this name. Null if neither exists.
 const CatalogPass* explained_pass(std::string_view name) {
-  if (const CatalogPass* found = find_pass(name)) return found;
-  for (const auto& [op, maker] : kMakers) {
-    if (op == name) return find_pass(maker);
-  }
-  const auto is = [&](size_t i, auto in) { return i < name.size() && in(static_cast<unsigned char>(name[i])) != 0; };
-  std::string pass = "fuse";
-  for (size_t i = 0; i < name.size(); ++i) {
-    const bool begins = is(i, ::isupper) && (i == 0 || !is(i - 1, ::isupper) || is(i + 1, ::islower));
-    if (begins) pass += '_';
-    pass += static_cast<char>(::tolower(static_cast<unsigned char>(name[i])));
-  }
-  return find_pass(pass);
+  const CatalogPass* found = find_pass(name);
+  return found != nullptr ? found : pass_that_makes(name);
 }
 
 // Throws an error that suggests the nearest operator or pass names.
@@ -318,6 +307,20 @@ void check_loading(const onnx::Runtime* runtime, Model& before, const Model& aft
 
 }  // namespace
 
+const CatalogPass* pass_that_makes(std::string_view op) {
+  for (const auto& [made, maker] : kMakers) {
+    if (made == op) return find_pass(maker);
+  }
+  const auto is = [&](size_t i, auto in) { return i < op.size() && in(static_cast<unsigned char>(op[i])) != 0; };
+  std::string pass = "fuse";
+  for (size_t i = 0; i < op.size(); ++i) {
+    const bool begins = is(i, ::isupper) && (i == 0 || !is(i - 1, ::isupper) || is(i + 1, ::islower));
+    if (begins) pass += '_';
+    pass += static_cast<char>(::tolower(static_cast<unsigned char>(op[i])));
+  }
+  return find_pass(pass);
+}
+
 Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
   Pipeline pipeline;
   const auto add = [&](std::string_view name, bool bodies, bool repeats) {
@@ -342,7 +345,7 @@ Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
     if (preset->dialect) require_dialect(name, *preset->dialect, dialect);
     pipeline.entries.reserve(pipeline.entries.size() + preset->items.size() + 1);
     for (const Preset::Item& item : preset->items) {
-      if (!item.half || half) add(item.pass, item.bodies, preset->repeat);
+      if (!item.half || half) add(item.pass, item.bodies, item.repeats);
     }
   }
   const auto prunes = [](const PipelineEntry& e) { return e.name == "prune_unused_graph_inputs"; };

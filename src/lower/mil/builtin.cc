@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <map>
 
 #include "lower/mil/context.h"
 #include "lower/mil/elementwise.h"
+#include "lower/mil/taken_apart.h"
 
 namespace sardonyx {
 namespace to_mil {
@@ -13,10 +15,12 @@ namespace to_mil {
 #define SX_LOWERING(op) std::vector<Value*> lower_##op(Lowering& ctx);
 #define SX_LOWERING_AS(op, function) std::vector<Value*> lower_##function(Lowering& ctx);
 #define SX_LOWERING_OF(domain, op, function) std::vector<Value*> lower_##function(Lowering& ctx);
+#define SX_TAKES_APART(op, version) SX_LOWERING(op)
 #include "lower/mil/lowerings.def"
 #undef SX_LOWERING
 #undef SX_LOWERING_AS
 #undef SX_LOWERING_OF
+#undef SX_TAKES_APART
 
 namespace {
 
@@ -31,10 +35,12 @@ const Table& table() {
 #define SX_LOWERING(op) t.emplace(std::pair("", #op), lower_##op);
 #define SX_LOWERING_AS(op, function) t.emplace(std::pair("", #op), lower_##function);
 #define SX_LOWERING_OF(domain, op, function) t.emplace(std::pair(domain, #op), lower_##function);
+#define SX_TAKES_APART(op, version) SX_LOWERING(op)
 #include "lower/mil/lowerings.def"
 #undef SX_LOWERING
 #undef SX_LOWERING_AS
 #undef SX_LOWERING_OF
+#undef SX_TAKES_APART
     return t;
   }();
   return all;
@@ -50,6 +56,21 @@ LowerFn find_lowering(std::string_view domain, std::string_view op) {
 }  // namespace to_mil
 
 bool has_mil_lowering(std::string_view domain, std::string_view op) { return to_mil::find_lowering(domain, op) != nullptr; }
+
+std::vector<std::string_view> taken_apart_for_mil(int version) {
+  std::vector<std::string_view> ops;
+#define SX_LOWERING(op)
+#define SX_LOWERING_AS(op, function)
+#define SX_LOWERING_OF(domain, op, function)
+#define SX_TAKES_APART(op, below) \
+  if (version < (below)) ops.emplace_back(#op);
+#include "lower/mil/lowerings.def"
+#undef SX_LOWERING
+#undef SX_LOWERING_AS
+#undef SX_LOWERING_OF
+#undef SX_TAKES_APART
+  return ops;
+}
 
 std::vector<std::string> mil_lowerings() {
   std::vector<std::string> names;
