@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "commands.h"
+#include "console.h"
 #include "coreml_texts.h"
 #include "dialects/onnx/runtimes.h"
 #include "driver/compare_models.h"
 #include "driver/convert.h"
+#include "driver/debug_dump.h"
 #include "driver/file_names.h"
 #include "driver/plugin.h"
 #include "driver/to_coreml.h"
@@ -21,7 +24,8 @@
 #include "output.h"
 #include "say.h"
 #include "support/stopwatch.h"
-#include "view/model_page.h"
+#include "view/steps.h"
+#include "view/steps_file.h"
 
 namespace sardonyx::tools {
 namespace {
@@ -35,29 +39,34 @@ namespace {
 // Converts the models of several functions, or the model, to a package.
 std::vector<ToCoremlReport> converted(const Given& given, const std::string& input, const std::string& output) {
   const ReadOptions read = read_options(given);
-  const ToCoremlOptions how = coreml_options(given);
+  ToCoremlOptions how = coreml_options(given);
   std::vector<ToCoremlReport> reports;
-  const std::vector<std::string>& named = given.list("function");
+  ProgressLine progress;
+  std::optional<DebugDump> dump;
+  std::optional<view::Steps> steps;
+  Observers observers;
+  if (!given.has("quiet") && !given.has("json")) observers.add(&progress);
+  if (given.has("debug-dump")) observers.add(&dump.emplace(given.text("debug-dump")));
   if (given.has("trace")) {
-    if (!named.empty()) refuse("--trace takes one model, and --function converts several");
-    const auto model = read_for_coreml(opened(input), read);
-    reports.push_back(view::convert_to_coreml_with_steps(nullptr, *model, output, given.text("trace"), how));
-    return reports;
+    view::check_steps_name(given.text("trace"));
+    observers.add(&steps.emplace(output));
   }
-  if (named.empty()) {
+  how.observer = observers.get();
+  if (given.has("function")) {
+    std::vector<std::unique_ptr<Model>> models;
+    std::vector<CoremlFunction> functions;
+    for (const std::string& f : given.list("function")) {
+      const auto [name, path] = at_equals(f, "a function as name=model.onnx");
+      models.push_back(read_for_coreml(path, read));
+      functions.push_back({name, models.back().get()});
+    }
+    std::vector<const Model*> sources;
+    for (const auto& m : models) sources.push_back(m.get());
+    write_converted(*functions_to_coreml(functions, how, reports), output, sources);
+  } else {
     reports.push_back(convert_to_coreml(opened(input), output, how, read));
-    return reports;
   }
-  std::vector<std::unique_ptr<Model>> models;
-  std::vector<CoremlFunction> functions;
-  for (const std::string& f : named) {
-    const auto [name, path] = at_equals(f, "a function as name=model.onnx");
-    models.push_back(read_for_coreml(path, read));
-    functions.push_back({name, models.back().get()});
-  }
-  std::vector<const Model*> sources;
-  for (const auto& m : models) sources.push_back(m.get());
-  write_converted(*functions_to_coreml(functions, how, reports), output, sources);
+  if (steps) view::write_steps(given.text("trace"), steps->scene());
   return reports;
 }
 

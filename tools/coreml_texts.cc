@@ -175,7 +175,6 @@ ordered_json json_of(const CoremlMetadata& m) {
 
 ordered_json json_of(CoremlPrecision precision) { return precision == CoremlPrecision::kF16 ? "f16" : "f32"; }
 ordered_json json_of(bool flag) { return flag; }
-ordered_json json_of(const std::filesystem::path& path) { return path.empty() ? ordered_json() : ordered_json(path.string()); }
 ordered_json json_of(const std::string& text) { return text; }
 ordered_json json_of(const std::vector<std::string>& list) { return list; }
 
@@ -187,7 +186,6 @@ ToCoremlOptions coreml_options(const Given& given) {
   if (precision != "f16" && precision != "f32") refuse(fmt::format("Core ML computes in f16 or f32, not in {}", precision));
   how.precision = precision == "f16" ? CoremlPrecision::kF16 : CoremlPrecision::kF32;
   how.target = given.text("target", how.target);
-  how.dump = given.text("debug-dump");
   how.skip = given.list("skip");
   how.pass_options = pass_options(given);
   if (given.has("keep-f32")) how.pass_options.emplace_back("add_fp16_cast.skip_ops", given.text("keep-f32"));
@@ -233,6 +231,7 @@ ordered_json coreml_keywords(const Given& given) {
 #include "driver/coreml_options.def"
 #undef SX_KEYWORD
 #undef SX_OPTION
+  add("debug_dump", given.has("debug-dump") ? ordered_json(given.text("debug-dump")) : ordered_json());
   return all;
 }
 

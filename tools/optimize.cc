@@ -11,24 +11,17 @@
 #include <set>
 
 #include "commands.h"
+#include "console.h"
 #include "jobs.h"
 #include "output.h"
-#include "sardonyx/infer.h"
 #include "sardonyx/io.h"
 #include "savings.h"
 #include "say.h"
-#include "support/progress.h"
-#include "view/model_page.h"
+#include "view/steps.h"
 #include "view/steps_file.h"
 
 namespace sardonyx::tools {
 namespace {
-
-std::string_view trimmed(std::string_view s) {
-  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
-  while (!s.empty() && (s.back() == ' ' || s.back() == '\t' || s.back() == '\r')) s.remove_suffix(1);
-  return s;
-}
 
 PassRequest request_of(const Given& given, const std::string& passes, DialectId dialect) {
   PassRequest request{.passes = {}, .skip = given.list("skip"), .options = pass_options(given)};
@@ -47,12 +40,6 @@ PassRequest request_of(const Given& given, const std::string& passes, DialectId 
   request.inline_functions = given.text("functions") == "inline";
   request.fold_budget = bytes_of(given.text("fold-budget", "0"));
   request.explain = given.list("explain");
-  if (!request.explain.empty()) {
-    request.on_near_miss = [](std::string_view pass, std::string_view node, std::string_view why) {
-      warn("{}: skipped a near match: {}\n", pass, why);
-      if (!node.empty()) warn("  at {}\n", trimmed(node));
-    };
-  }
   check_request(request, dialect);
   return request;
 }
@@ -230,63 +217,45 @@ ordered_json json_of(std::string_view command, const Job& job, const std::string
   return j;
 }
 
-// Shows progress on a terminal, unless other output would break the line.
-void watch(PassRequest& request, const Given& given, Progress& progress) {
-  if (given.has("quiet") || given.has("json") || given.has("explain")) return;
-  request.progress = [&](std::string_view pass, size_t done, size_t total) { progress.show(pass, done, total); };
-}
-
 std::string shown(const std::filesystem::path& in) { return in == "/dev/stdin" ? "-" : in.string(); }
-
-// The steps of the optimization, which runs on a model of its own: the result is the same with and without them.
-std::string steps_of(const Job& job, const Given& given, const OptimizeOptions& options) {
-  const auto model = read_model(job.in.string(), read_options(given));
-  ValueFacts facts;
-  infer_model(*model, facts, /*tolerant=*/true);
-  OptimizeOptions how = options;
-  how.request.verify = Verify::kOff;
-  how.request.explain.clear();
-  how.request.on_near_miss = nullptr;
-  how.hint = how.count_savings = how.log_changes = false;
-  return view::steps_scene(*model, job.in, how);
-}
 
 void require_trace_name(const std::vector<Job>& jobs, const Given& given) {
   if (!given.has("trace")) return;
   view::check_steps_name(given.text("trace"));
   if (jobs.size() != 1)
     throw Error(ErrorCode::kInvalidArgument, fmt::format("--trace takes one model, and there are {}", jobs.size()));
-  if (shown(jobs.front().in) == "-")
-    throw Error(ErrorCode::kInvalidArgument, "--trace reads the model twice, and standard input can be read once");
 }
 
-using Optimize = std::function<OptimizeReport(const Job& job, const std::filesystem::path& out)>;
+using Optimize = std::function<OptimizeReport(const Job& job, const std::filesystem::path& out, Observer* observer)>;
 
 // Optimizes one model. The result of a dry run goes to a folder that is removed, and that of `-o -` through one.
-OptimizeReport run_one(const Job& job, bool dry_run, const Optimize& one) {
+OptimizeReport run_one(const Job& job, bool dry_run, const Optimize& one, Observer* observer) {
   const bool to_stdout = is_standard_output(job.out.string());
   if (!dry_run && !to_stdout) {
     prepare(job);
-    return one(job, job.out);
+    return one(job, job.out, observer);
   }
   if (to_stdout && job.is_coreml && !dry_run)
     throw Error(ErrorCode::kInvalidArgument, "a Core ML package is a folder, and cannot go to standard output");
   if (!to_stdout) require_output_name(job.out, job.is_coreml ? DialectId::kMil : DialectId::kOnnx);
   const std::string suffix = to_stdout ? std::string(job.is_coreml ? ".mlpackage" : ".onnx") : job.out.extension().string();
   const StandardOutput place(suffix);
-  OptimizeReport r = one(job, place.path());
+  OptimizeReport r = one(job, place.path(), observer);
   if (!dry_run) place.send();
   return r;
 }
 
 // Runs the jobs and prints the results. Continues after a model that is refused.
-// `options`: for a job.
-int run(const std::vector<Job>& jobs, const Given& given, Progress& progress,
-        const std::function<const OptimizeOptions&(const Job&)>& options, const Optimize& one) {
+int run(const std::vector<Job>& jobs, const Given& given, const Optimize& one) {
   require_trace_name(jobs, given);
   const std::string trace = given.text("trace");
   const bool json = given.has("json"), verbose = given.has("verbose"), dry_run = given.has("dry-run");
   const bool tells = !json && !given.has("quiet");
+  ProgressLine progress;
+  NearMissLines near_misses;
+  Observers watching;
+  watching.add(&near_misses);
+  if (tells && !given.has("explain")) watching.add(&progress);  // it would break the lines of other output
   ordered_json all = ordered_json::array();
   bool failed = false;
   int code = 0;
@@ -294,10 +263,11 @@ int run(const std::vector<Job>& jobs, const Given& given, Progress& progress,
   for (const Job& job : jobs) {
     const std::string in = shown(job.in);
     try {
-      // Before the result may replace the model.
-      const std::string steps = trace.empty() ? std::string() : steps_of(job, given, options(job));
-      const OptimizeReport r = run_one(job, dry_run, one);
-      if (!trace.empty()) view::write_steps(trace, steps);
+      Observers observers = watching;
+      std::optional<view::Steps> steps;
+      if (!trace.empty()) observers.add(&steps.emplace(job.in));
+      const OptimizeReport r = run_one(job, dry_run, one, observers.get());
+      if (steps) view::write_steps(trace, steps->scene());
       for (const std::string& w : r.warnings) warn("warning: {}\n", w);
       for (const PassReport& p : r.passes.passes) {
         if (!p.error.empty()) warn("warning: {} was skipped: {}\n", p.name, p.error);
@@ -370,7 +340,6 @@ int optimize(const Given& given) {
   WriteOptions write = write_options(given);
   if (!write.data_file.empty()) require_folders_of_their_own(jobs, write.data_file);
   if (is_standard_output(output)) told() = stderr;
-  Progress progress;
   std::optional<OptimizeOptions> onnx, coreml;  // made where a model needs them: names of passes differ
   for (Job& job : jobs) {
     job.is_coreml = dialect_of(job.in) == DialectId::kMil;
@@ -378,13 +347,13 @@ int optimize(const Given& given) {
     auto& options = job.is_coreml ? coreml : onnx;
     if (options) continue;
     options = options_of(given, job.is_coreml ? DialectId::kMil : DialectId::kOnnx);
-    watch(options->request, given, progress);
   }
   if (is_standard_output(output)) write.external = WriteOptions::External::kNever;
   const ReadOptions read = read_options(given);
-  const auto options_for = [&](const Job& job) -> const OptimizeOptions& { return job.is_coreml ? *coreml : *onnx; };
-  return run(jobs, given, progress, options_for, [&](const Job& job, const std::filesystem::path& to) {
-    return job.is_coreml ? optimize_coreml_file(job.in, to, *coreml, read) : optimize_file(job.in, to, *onnx, read, write);
+  return run(jobs, given, [&](const Job& job, const std::filesystem::path& to, Observer* observer) {
+    OptimizeOptions& how = job.is_coreml ? *coreml : *onnx;
+    how.request.observer = observer;
+    return job.is_coreml ? optimize_coreml_file(job.in, to, how, read) : optimize_file(job.in, to, how, read, write);
   });
 }
 

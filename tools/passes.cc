@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "commands.h"
+#include "driver/pipeline_text.h"
 #include "output.h"
 #include "sardonyx/passes.h"
 #include "say.h"
@@ -74,7 +75,7 @@ int passes(const Given& given) {
     print_one(json_of(all, presets));
   } else if (is_preset) {
     say("{}: {}\n", presets[0].name, wrapped(presets[0].about, presets[0].name.size() + 2));
-    for (std::string_view pass : presets[0].passes) say("  {}\n", pass);
+    say("{}", preset_text(name));
   } else if (is_pass) {
     show(all[0]);
   } else {

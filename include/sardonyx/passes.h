@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +12,7 @@
 namespace sardonyx {
 
 class Model;
+class Observer;
 
 // How a pass may change numerical results.
 enum class Numerics : uint8_t {
@@ -61,11 +60,9 @@ struct PassRequest {
   bool prune_inputs = false;      // onnx: drop inputs without users
   bool allow_empty = false;       // named sizes may be zero
   int64_t fold_budget = 0;        // bytes by which folding may grow the file
-  std::function<void(std::string_view pass, size_t done, size_t total)> progress;
-  // Passes whose near misses are reported to the next function: pass, node as text (empty: the whole model),
-  // reason.
+  // Passes whose near misses the observer is told.
   std::vector<std::string> explain;
-  std::function<void(std::string_view pass, std::string_view node, std::string_view why)> on_near_miss;
+  Observer* observer = nullptr;  // sardonyx/observe.h; null: nobody watches
 };
 
 // The effect of one entry of the pipeline.

@@ -1,6 +1,5 @@
 // sardonyx.optimize and sardonyx.passes: thin bindings of the driver.
 #include <map>
-#include <memory>
 
 #include "driver/optimize.h"
 
@@ -22,8 +21,9 @@ namespace nb = nanobind;
 namespace sardonyx::python {
 namespace {
 
-OptimizeOptions options_of(const nb::dict& d) {
+OptimizeOptions options_of(const nb::dict& d, Observer* observer) {
   OptimizeOptions o;
+  o.request.observer = observer;
   o.request.passes = nb::cast<std::vector<std::string>>(d["passes"]);
   o.request.skip = nb::cast<std::vector<std::string>>(d["skip"]);
   o.request.options = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["options"]);
@@ -39,18 +39,6 @@ OptimizeOptions options_of(const nb::dict& d) {
   o.keep_names = nb::cast<bool>(d["keep_names"]);
   o.link_weights = nb::cast<bool>(d["link_weights"]);
   o.count_savings = nb::cast<bool>(d["count_savings"]);
-  if (!d["progress"].is_none()) {
-    // Options are copied without the interpreter's lock, so copies share the function.
-    const auto release = [](nb::object* call) {
-      const nb::gil_scoped_acquire locked;
-      delete call;
-    };
-    const std::shared_ptr<nb::object> call(new nb::object(d["progress"]), release);
-    o.request.progress = [call](std::string_view pass, size_t done, size_t total) {
-      const nb::gil_scoped_acquire locked;
-      (*call)(nb::str(pass.data(), pass.size()), done, total);
-    };
-  }
   o.input_shapes = nb::cast<std::vector<std::string>>(d["input_shapes"]);
   o.inputs = nb::cast<std::vector<std::string>>(d["inputs"]);
   o.outputs = nb::cast<std::vector<std::string>>(d["outputs"]);
@@ -130,7 +118,8 @@ nb::dict dict_of(const OptimizeReport& r) {
 }
 
 nb::dict optimize_path(const std::string& in, const std::string& out, const nb::dict& options) {
-  const OptimizeOptions o = options_of(options);
+  PythonProgress progress(options);
+  const OptimizeOptions o = options_of(options, &progress);
   OptimizeReport report;
   {
     const Unlocked others_may_run;
@@ -140,7 +129,8 @@ nb::dict optimize_path(const std::string& in, const std::string& out, const nb::
 }
 
 nb::tuple optimize_bytes(const nb::bytes& bytes, const std::string& folder, const nb::dict& options) {
-  const OptimizeOptions o = options_of(options);
+  PythonProgress progress(options);
+  const OptimizeOptions o = options_of(options, &progress);
   OptimizeReport report;
   std::string out;
   {
@@ -208,7 +198,13 @@ nb::dict dict_of(const PassInfo& p) {
 
 }  // namespace
 
-OptimizeOptions optimize_options(const nb::dict& d) { return options_of(d); }
+void PythonProgress::progress(std::string_view what, size_t done, size_t total) {
+  if (call_.is_none()) return;
+  const nb::gil_scoped_acquire locked;
+  call_(nb::str(what.data(), what.size()), done, total);
+}
+
+OptimizeOptions optimize_options(const nb::dict& d, Observer* observer) { return options_of(d, observer); }
 
 nb::dict report_dict(const OptimizeReport& r) { return dict_of(r); }
 

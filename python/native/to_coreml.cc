@@ -11,11 +11,13 @@
 #include <span>
 #include <tuple>
 
+#include "driver/debug_dump.h"
 #include "lower/onnx_to_mil/lower_to_mil.h"
 #include "native/ir/edit.h"
 #include "native/unlocked.h"
 #include "sardonyx/io.h"
-#include "view/model_page.h"
+#include "view/steps.h"
+#include "view/steps_file.h"
 
 namespace sardonyx::python {
 
@@ -58,8 +60,6 @@ void decode(nb::handle given, CoremlMetadata& to) {
       std::tuple<std::string, std::string, std::string, std::string, std::vector<std::pair<std::string, std::string>>>>(given);
 }
 
-}  // namespace
-
 ToCoremlOptions to_coreml_options(const nb::dict& d) {
   ToCoremlOptions o;
 #define SX_OPTION(field, ...) decode(d[#field], o.field);
@@ -69,6 +69,27 @@ ToCoremlOptions to_coreml_options(const nb::dict& d) {
 #undef SX_OPTION
   return o;
 }
+
+// Calls convert(options) without the interpreter's lock, watched by what `dump` and `trace` ask for.
+template <class Convert>
+void watched(const nb::dict& d, const std::string& out, const Convert& convert) {
+  ToCoremlOptions o = to_coreml_options(d);
+  const auto folder = nb::cast<std::string>(d["dump"]), trace = nb::cast<std::string>(d["trace"]);
+  std::optional<DebugDump> dump;
+  std::optional<view::Steps> steps;
+  Observers observers;
+  if (!folder.empty()) observers.add(&dump.emplace(folder));
+  if (!trace.empty()) {
+    view::check_steps_name(trace);
+    observers.add(&steps.emplace(out));
+  }
+  o.observer = observers.get();
+  const Unlocked others_may_run;
+  convert(o);
+  if (steps) view::write_steps(trace, steps->scene());
+}
+
+}  // namespace
 
 nb::dict report_dict(const ToCoremlReport& r) {
   nb::dict d;
@@ -89,11 +110,12 @@ nb::dict report_dict(const ToCoremlReport& r) {
   return d;
 }
 
-ToCoremlReport written_as_coreml(const Model* jax, Model& onnx, const std::string& out, const std::string& trace,
-                                 const ToCoremlOptions& options) {
-  if (!trace.empty()) return view::convert_to_coreml_with_steps(jax, onnx, out, trace, options);
+ToCoremlReport written_as_coreml(const Model* jax, Model& onnx, const std::string& out, const nb::dict& options) {
   ToCoremlReport report;
-  write_coreml(*to_coreml(onnx, options, &report), out);
+  watched(options, out, [&](const ToCoremlOptions& o) {
+    if (jax != nullptr && o.observer != nullptr) o.observer->stage("program", *jax);
+    write_coreml(*to_coreml(onnx, o, &report), out);
+  });
   return report;
 }
 
@@ -110,7 +132,6 @@ std::unique_ptr<Model> copied(const PyModel& of) {
 // Functions are pairs of a name and a path, an ONNX file's bytes, an ir.Model, or a Converted.
 nb::list convert_functions(const std::vector<std::pair<std::string, nb::object>>& functions, const std::string& out,
                            const nb::dict& options) {
-  const ToCoremlOptions o = to_coreml_options(options);
   std::vector<std::unique_ptr<Model>> read;
   std::vector<CoremlFunction> named;
   std::vector<ToCoremlReport> reports;
@@ -133,11 +154,8 @@ nb::list convert_functions(const std::vector<std::pair<std::string, nb::object>>
   }
   std::vector<const Model*> sources;
   for (const auto& m : read) sources.push_back(m.get());
-  {
-    const Unlocked others_may_run;
-    const auto mil = functions_to_coreml(named, o, reports);
-    write_converted(*mil, out, sources);
-  }
+  watched(options, out,
+          [&](const ToCoremlOptions& o) { write_converted(*functions_to_coreml(named, o, reports), out, sources); });
   nb::list all;
   for (const ToCoremlReport& r : reports) all.append(report_dict(r));
   return all;
@@ -147,41 +165,25 @@ nb::list convert_functions(const std::vector<std::pair<std::string, nb::object>>
 
 void bind_to_coreml(nb::module_& m) {
   m.def("convert_onnx_file", [](const std::string& in, const std::string& out, const nb::dict& options) {
-    const ToCoremlOptions o = to_coreml_options(options);
     ToCoremlReport report;
-    const auto trace = nb::cast<std::string>(options["trace"]);
-    {
-      const Unlocked others_may_run;
-      report = trace.empty() ? convert_to_coreml(in, out, o)
-                             : view::convert_to_coreml_with_steps(nullptr, *read_for_coreml(in), out, trace, o);
-    }
+    watched(options, out, [&](const ToCoremlOptions& o) { report = convert_to_coreml(in, out, o); });
     return report_dict(report);
   });
   m.def("convert_onnx_bytes",
         [](const nb::bytes& bytes, const std::string& folder, const std::string& out, const nb::dict& options) {
-          const ToCoremlOptions o = to_coreml_options(options);
-          const auto trace = nb::cast<std::string>(options["trace"]);
-          ToCoremlReport report;
-          {
+          // The caller's bytes outlive this call, and the models do not.
+          const auto onnx = [&] {
             const std::span<const std::byte> view(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
             const Unlocked others_may_run;
-            // The caller's bytes outlive this call, and the models do not.
-            const auto onnx = read_onnx_bytes(view, nullptr, folder);
-            verify(*onnx);
-            report = written_as_coreml(nullptr, *onnx, out, trace, o);
-          }
-          return report_dict(report);
+            auto read = read_onnx_bytes(view, nullptr, folder);
+            verify(*read);
+            return read;
+          }();
+          return report_dict(written_as_coreml(nullptr, *onnx, out, options));
         });
   m.def("convert_onnx_model", [](const PyModel& model, const std::string& out, const nb::dict& options) {
-    const ToCoremlOptions o = to_coreml_options(options);
-    const auto trace = nb::cast<std::string>(options["trace"]);
     const auto onnx = copied(model);
-    ToCoremlReport report;
-    {
-      const Unlocked others_may_run;
-      report = written_as_coreml(nullptr, *onnx, out, trace, o);
-    }
-    return report_dict(report);
+    return report_dict(written_as_coreml(nullptr, *onnx, out, options));
   });
   m.def("convert_functions", &convert_functions);
   m.def("specification_version", &coreml_version_of, "That of a deployment target: 9 is iOS 18.");

@@ -9,11 +9,9 @@
 
 namespace sardonyx::python {
 
-ToCoremlOptions to_coreml_options(const nanobind::dict& d);
-// Converts a model that is in memory, and writes the package and, unless `trace` is empty, the steps. `jax`: the program that it was
-// lowered from, or null.
-ToCoremlReport written_as_coreml(const Model* jax, Model& onnx, const std::string& out, const std::string& trace,
-                                 const ToCoremlOptions& options);
+// Converts a model that is in memory, and writes the package and what `options` ask for beside it. `jax`: the
+// program that it was lowered from, or null.
+ToCoremlReport written_as_coreml(const Model* jax, Model& onnx, const std::string& out, const nanobind::dict& options);
 nanobind::dict report_dict(const ToCoremlReport& r);
 
 // The ONNX model of a sardonyx.Converted, which a conversion changes; null for other objects.

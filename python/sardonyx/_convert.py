@@ -179,11 +179,8 @@ def export(
         "lowerings": lowerings,
         "outline": functions == "auto",
     }
-    model = _lowered(report, program, dump="" if debug_dump is None else os.fspath(debug_dump), **options)
-    steps = None
-    if trace is not None:
-        with _Stage(report, "steps"):
-            steps = native.convert(program, name=model_name, libraries=plugins._paths(), with_steps=True, **options)
+    dump = "" if debug_dump is None else os.fspath(debug_dump)
+    model = _lowered(report, program, dump=dump, with_steps=trace is not None, **options)
     del program  # frees its memory for the next stages
     layouts = inputs_as_nchw, outputs_as_nchw
     if check:
@@ -200,9 +197,9 @@ def export(
             report.shadow = _shadow.compare(shadow, fn, inputs, input_params, model, spec, opset, double, *layouts)
     with _Stage(report, "write"):
         result = _written(report, model, return_mode, path, one_file=one_file)
-        if steps is not None and trace is not None:
+        if trace is not None:
             os.makedirs(os.path.dirname(os.fspath(trace)) or ".", exist_ok=True)
-            native.write_steps(os.fspath(trace), steps)
+            native.write_steps(os.fspath(trace), model)
     reports.finished(report)
     return reports.Reported(result, report) if return_report else result
 

@@ -17,8 +17,8 @@
 #include "driver/optimize.h"
 #include "ir/spelling.h"
 #include "passes/catalog.h"
+#include "rewrite/fired_rules.h"
 #include "rewrite/pass.h"
-#include "support/atomic_file.h"
 #include "support/stopwatch.h"
 
 namespace sardonyx {
@@ -61,8 +61,8 @@ int ir_version_of(int opset, const Model& m) {
   return 4;
 }
 
-void make_older(Model& m, int opset) {
-  run_passes(m, conversion_to(m, opset));
+void make_older(Model& m, int opset, Observer* observer) {
+  run_passes(m, conversion_to(m, opset, observer));
   m.ir_version = ir_version_of(opset, m);
 }
 
@@ -111,31 +111,21 @@ void close_gaps_in_functions(Model& m) {
   }
 }
 
-void dump(const ConvertOptions& options, std::string_view stage, const Model& m) {
-  if (options.dump.empty()) return;
-  std::error_code error;
-  std::filesystem::create_directories(options.dump, error);
-  if (error)
-    throw Error(ErrorCode::kIo, fmt::format("cannot create the folder {}: {}", options.dump.string(), error.message()));
-  AtomicFile file(options.dump / fmt::format("{}.sx", stage));
-  const std::string text = print(m, {.provenance = true, .types = true});
-  file.append(std::as_bytes(std::span(text)));
-  file.commit();
-}
-
 }  // namespace
 
 void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const LoweringRegistry& registry,
              ConvertReport* report) {
   check_request(options.passes, onnx.dialect());  // before the work, not after it
   if (!options.lower.target.empty()) check_opset(options.lower);
+  Observers observers;
+  observers.add(options.passes.observer);
   Stopwatch watch;
-  dump(options, "0_program", jax);
+  observers.stage("program", jax);
   LowerOptions lower = options.lower;
   lower.opset = std::max(lower.opset, kOldestLowered);
   lower_to_onnx(jax, onnx, lower, registry);
-  if (lower.opset != options.lower.opset) make_older(onnx, options.lower.opset);
-  dump(options, "1_lowered", onnx);
+  if (lower.opset != options.lower.opset) make_older(onnx, options.lower.opset, observers.get());
+  observers.stage("lowered", onnx);
   check_spelling(onnx);
   verify(onnx, {.allow_unchecked = false});  // reports a faulty lowering here instead of to whoever loads the file
   const double lower_seconds = watch.lap();
@@ -144,18 +134,22 @@ void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const
   choose_normalization(request, options.normalization);
   PipelineReport passes = run_passes(onnx, request);
   check_fixed_point(onnx, request);
-  if (options.outline) run_passes(onnx, {.passes = {"outline_functions"}, .strict = request.strict});
+  if (options.outline)
+    run_passes(onnx, {.passes = {"outline_functions"}, .strict = request.strict, .observer = observers.get()});
   if (options.after_passes) options.after_passes(onnx);
   close_gaps_in_functions(onnx);
   check_spelling(onnx);
-  dump(options, "2_optimized", onnx);
+  observers.stage("optimized", onnx);
   if (!options.lower.target.empty()) {
     // Names the nodes: onnxruntime 1.20 gives two nodes the same name if it fuses unnamed ones.
-    run_passes(onnx,
-               {.passes = {"legalize", "name_fix"}, .options = {{"legalize.target", options.lower.target}}, .strict = true});
-    dump(options, "3_legal", onnx);
+    run_passes(onnx, {.passes = {"legalize", "name_fix"},
+                      .options = {{"legalize.target", options.lower.target}},
+                      .strict = true,
+                      .observer = observers.get()});
+    observers.stage("legal", onnx);
     verify(onnx, {.allow_unchecked = false});
   }
+  end_run(observers.get(), onnx);
   if (report != nullptr) {
     report->lower_seconds = lower_seconds;
     report->optimize_seconds = watch.lap();

@@ -1,7 +1,6 @@
 // From a program in the jax dialect to a finished ONNX model: lower, check, optimize.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,16 +20,14 @@ enum class Normalization {
 
 struct ConvertOptions {
   LowerOptions lower;
-  PassRequest passes{.passes = {}};  // passes that run after lowering; empty: none
+  // Passes that run after lowering; empty: none. Their observer is told the stages program, lowered,
+  // optimized and, with a target, legal.
+  PassRequest passes{.passes = {}};
   Normalization normalization = Normalization::kAuto;
   bool outline = false;  // run outline_functions: repeated parts of the finished graph become functions
   // Called with the optimized model, before it is legalized for a target: sets the late attributes of
   // lowerings. May be empty.
   std::function<void(Model&)> after_passes;
-  // A folder (created if missing) for the graph in text form before lowering, after it and after the passes:
-  // 0_program.sx, 1_lowered.sx, 2_optimized.sx and, with a target, 3_legal.sx. A stage that fails leaves the
-  // files of earlier stages. Empty: writes nothing.
-  std::filesystem::path dump;
 };
 
 struct ConvertReport {

@@ -30,8 +30,7 @@ std::optional<SecondRun> second_run(const PassRequest& request, DialectId dialec
   PassRequest again = request;
   again.fold_budget = 0;
   again.verify = Verify::kOff;
-  again.progress = nullptr;
-  again.on_near_miss = nullptr;
+  again.observer = nullptr;
   if (std::ranges::all_of(pipeline.entries, &PipelineEntry::repeats)) return SecondRun{again, /*through_file=*/true};
   const PipelineEntry& last = pipeline.entries.back();
   if (!last.pass->no_fixed_point.empty()) return std::nullopt;

@@ -41,8 +41,14 @@ Provenance provenance_of(const NodeOrigin& origin) {
 
 }  // namespace
 
-KeptOrigins::KeptOrigins(Model& m, bool all) : OriginReader(m), m_(m) {
+KeptOrigins::KeptOrigins(Model& m, bool all) : m_(m) {
   if (all && m.dialect() == DialectId::kOnnx) for_each_node(m, [&](Node& n) { read(n); });
+}
+
+void KeptOrigins::firing(Model&, const Firing& f) {
+  for (Node* n : f.matched) {
+    if (n->provenance() == 0 && n->extra() != nullptr) read(*n);
+  }
 }
 
 void KeptOrigins::read(Node& n) {

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <string_view>
 
+#include "rewrite/fired_rules.h"
+
 namespace sardonyx {
 namespace {
 
@@ -128,7 +130,7 @@ NodeOrigin origin_of(const Node& n) {
     if (origin.scope.empty()) origin.scope = s.scope;
     if (!s.lowering.empty()) add_new(origin.lowerings, s.lowering);
   }
-  origin.rules = p.rules;
+  for (const std::string& rule : p.rules) add_new(origin.rules, std::string(without_mark(rule)));
   if (n.extra() != nullptr) read_metadata(n.extra()->metadata, origin);
   return origin;
 }

@@ -15,9 +15,7 @@ std::unique_ptr<Model> optimized(const Model& original, const PassRequest& reque
   auto copy = clone_model(original);
   PassRequest quiet = request;
   quiet.verify = Verify::kOff;
-  quiet.progress = nullptr;
-  quiet.explain.clear();
-  quiet.on_near_miss = nullptr;
+  quiet.observer = nullptr;
   run_passes(*copy, conversion_to(*copy, opset));
   run_passes(*copy, quiet);
   return copy;

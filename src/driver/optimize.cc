@@ -18,7 +18,9 @@
 #include "io/program_file.h"
 #include "ir/file_record.h"
 #include "passes/catalog.h"
+#include "rewrite/fired_rules.h"
 #include "sardonyx/infer.h"
+#include "sardonyx/observe.h"
 #include "support/atomic_file.h"
 #include "support/mapped_file.h"
 #include "support/stopwatch.h"
@@ -45,8 +47,8 @@ void add_nodes(ModelCounts& counts, const char* op, size_t count) {
 
 }  // namespace
 
-PassRequest conversion_to(const Model& m, int opset) {
-  PassRequest request{.passes = {}, .strict = true};
+PassRequest conversion_to(const Model& m, int opset, Observer* observer) {
+  PassRequest request{.passes = {}, .strict = true, .observer = observer};
   const auto add = [&](std::string pass) {
     request.options.emplace_back(pass + ".opset", std::to_string(opset));
     request.passes.push_back(std::move(pass));
@@ -60,13 +62,21 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   OptimizeReport report;
   check_request(options.request, m.dialect());
   report.before = count_model(m);
+  Observers observers;
+  observers.add(options.request.observer);
+  const bool is_cut = !options.inputs.empty() || !options.outputs.empty() || !options.input_shapes.empty();
+  observers.stage(is_cut ? "whole" : "read", m);
   keep_between(m, options.inputs, options.outputs);
   fix_input_shapes(m, options.input_shapes);
-  std::optional<SavingsAccount> account;
+  if (is_cut) observers.stage("cut", m);
+  std::unique_ptr<SavingsAccount> account;
   if (options.count_savings) {
-    account.emplace(m, report.before);
-    if (!options.inputs.empty() || !options.outputs.empty() || !options.input_shapes.empty()) account->cut();
+    account = SavingsAccount::of(m, report.before);
+    if (is_cut) account->cut();
+    observers.add(account.get());
   }
+  ChangeLog log;
+  if (options.log_changes) observers.add(&log);
   std::vector<std::string> unknown;
   if (m.dialect() == DialectId::kOnnx && options.request.passes != std::vector<std::string>{"none"})
     unknown = unknown_operators(m);
@@ -75,28 +85,32 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   if (options.keep_names) names.emplace(m);
   OutsideNames outside(m);
   KeptOrigins origins(m, /*all=*/options.opset != 0);
-  const bool is_verified = options.request.verify != Verify::kOff;
+  observers.add(&origins);
+  PassRequest request = options.request;
+  request.observer = observers.get();
+  const bool is_verified = request.verify != Verify::kOff;
   constexpr size_t kHinted = 50000;  // nodes, beyond which another run takes seconds
   const bool is_hinted = options.hint && options.opset == 0 && m.num_nodes() <= kHinted;
   const std::unique_ptr<Model> original = is_verified || is_hinted ? clone_model(m) : nullptr;
-  Numerics numerics = numerics_of(options.request, m.dialect());
+  Numerics numerics = numerics_of(request, m.dialect());
   if (options.opset != 0) {
-    PassRequest conversion = conversion_to(m, options.opset);
+    PassRequest conversion = conversion_to(m, options.opset, request.observer);
     conversion.verify = options.request.verify == Verify::kOff ? Verify::kOff : Verify::kModel;
     for (const auto& option : options.request.options) {
       if (option.first == "legalize.target") conversion.options.push_back(option);  // verification uses it
     }
     numerics = std::max(numerics, numerics_of(conversion, m.dialect()));
     report.passes = run_uncompared(m, conversion);
+    observers.stage("raised", m);
   }
-  append(report.passes, run_uncompared(m, options.request));
+  append(report.passes, run_uncompared(m, request));
   outside.restore();
   origins.restore();
   if (is_verified && !report.passes.passes.empty()) {
-    const ValueCheck check = check_results(*original, m, options.request, numerics, options.tolerance, report.passes);
+    const ValueCheck check = check_results(*original, m, request, numerics, options.tolerance, report.passes);
     if (check.runs > 0) report.largest_error = check.largest_error;
     report.largest_at = check.largest_at;
-    if (options.request.progress) options.request.progress({}, 1, 1);
+    observers.progress({}, 1, 1);
   }
   if (names) names->drop_changed(m);
   check_fixed_point(m, options.request);
@@ -113,6 +127,9 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   if (account) report.savings = account->finish(report.after, added.identities + added.constants);
   add_nodes(report.after, m.dialect() == DialectId::kMil ? "identity" : "Identity", added.identities);
   add_nodes(report.after, "const", added.constants);
+  report.changes = std::move(log.entries);
+  observers.stage("optimized", m);
+  end_run(options.request.observer, m);
   if (is_hinted) report.hint = opset_hint(*original, options.request, report.after.nodes);
   return report;
 }
@@ -226,11 +243,7 @@ OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::
     how.request.options.emplace_back("add_fp16_cast.skip_ops", "auto");
     how.request.options.emplace_back("add_fp16_cast.ranges", ranges);
   }
-  std::optional<ChangeLog> log;
-  if (options.log_changes) log.emplace();
   OptimizeReport report = optimize_model(*model, how);
-  if (log) report.changes = std::move(log->entries);
-  log.reset();
   if (const std::vector<std::string>& ill_typed = report.passes.ill_typed; !ill_typed.empty()) {
     const size_t more = ill_typed.size() - 1;
     std::vector<std::string> notes;

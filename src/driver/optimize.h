@@ -18,6 +18,7 @@
 namespace sardonyx {
 
 struct OptimizeOptions {
+  // Its observer is told the stages: read, cut (with inputs or outputs), raised (with an opset), optimized.
   PassRequest request;
   // ONNX: keep only the part between these values (driver/submodel.h). Empty lists keep the model's own.
   std::vector<std::string> inputs, outputs;
@@ -38,7 +39,7 @@ struct OptimizeOptions {
   bool keep_names = false;
   bool hint = false;           // ONNX: optimize once more in a newer opset to see if it leaves fewer nodes
   bool count_savings = false;  // report what each pass saved; costs a walk over the model for each step
-  bool log_changes = false;    // Core ML: report what each pass changed, and where
+  bool log_changes = false;    // report what each pass changed, and where
   // Core ML: the output links to weight files of the input in which no byte changes (CoremlWriteOptions).
   bool link_weights = false;
 };
@@ -65,7 +66,7 @@ bool is_only_larger(const OptimizeReport& report, const OptimizeOptions& options
 void keep_as_it_was(OptimizeReport& report);
 
 // The passes that convert the model to another opset, newer or older.
-PassRequest conversion_to(const Model& m, int opset);
+PassRequest conversion_to(const Model& m, int opset, Observer* observer = nullptr);
 
 OptimizeReport optimize_model(Model& m, const OptimizeOptions& options);
 // `out` may equal `in`. Throws what read_onnx, run_passes and write_onnx throw; `out` is then untouched.

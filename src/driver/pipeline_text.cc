@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "passes/catalog.h"
 #include "support/mapped_file.h"
 
 namespace sardonyx {
@@ -44,6 +45,14 @@ void add_pipeline(const std::string& text, PassRequest& request) {
       request.passes.emplace_back(entry);
     }
   }
+}
+
+std::string preset_text(std::string_view preset) {
+  std::string text;
+  const auto at = std::ranges::find(presets(), preset, &Preset::name);
+  for (const Preset::Item& item : at == presets().end() ? std::vector<Preset::Item>() : at->items)
+    text += fmt::format("  {}{}\n", item.pass, item.half ? "  (with compute_precision fp16)" : "");
+  return text;
 }
 
 }  // namespace sardonyx

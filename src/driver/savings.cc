@@ -10,7 +10,6 @@
 
 #include "dialects/flops.h"
 #include "driver/costs.h"
-#include "rewrite/edit_listener.h"
 #include "rewrite/pass.h"
 
 namespace sardonyx {
@@ -42,66 +41,58 @@ Tally difference(const Tally& before, const Tally& after) {
 
 constexpr size_t kNoEntry = SIZE_MAX;
 
-}  // namespace
-
-class SavingsAccount::Keeper final : public EditListener {
+class Account final : public SavingsAccount {
  public:
-  Keeper(Model& m, const ModelCounts& before) : EditListener(m), m_(m), whole_(whole_of(before)), before_(whole_) {}
+  Account(Model& m, const ModelCounts& before) : m_(m), whole_(whole_of(before)), before_(whole_) {}
 
-  // The model was cut to a part.
-  void cut() {
+  void cut() override {
     const Whole part = whole_of(count_model(m_));
     cut_.nodes += whole_.nodes - part.nodes;
     cut_.bytes += whole_.bytes - part.bytes;
     whole_ = part;
   }
 
-  void begin_pipeline(size_t num_entries) override {
+  void begin_pipeline(const Model&, size_t num_entries) override {
     if (first_entry_ == kNoEntry) {
       first_entry_ = 0;
       current_ = count();
       first_ = current_;
     } else {
       first_entry_ = by_entry_.size();
-      typed_anew();
+      count_again();
     }
     by_entry_.resize(by_entry_.size() + num_entries);
   }
 
-  void begin_step(size_t first, std::span<const size_t> owners) override {
+  void before_pass(const Model&, const PassStep& step) override {
     step_.clear();
     freed_by_.clear();
-    owners_ = owners;
-    first_of_step_ = first;
-    fired_owner_ = first;
+    owners_ = step.owners;
+    fired_owner_ = step.first;
   }
 
-  void end_step(bool changed) override {
+  void after_pass(const Model&, const PassStep& step, bool changed) override {
     if (!changed) return;
     Tally after = count();
     Tally rest = difference(current_, after);
-    if (!owners_.empty()) {
+    if (!step.owners.empty()) {
       for (const auto& [entry, tally] : step_) {
         by_entry_[first_entry_ + entry].add(tally, 1);
         rest.add(tally, -1);
       }
       beside_.add(rest, 1);
     } else {
-      by_entry_[first_entry_ + first_of_step_].add(rest, 1);
+      by_entry_[first_entry_ + step.first].add(rest, 1);
     }
     current_ = std::move(after);
   }
 
-  void step_was_undone() override { current_ = count(); }
+  void undone(const Model&, const PassStep&) override { current_ = count(); }
 
-  void typed_anew() override {
-    Tally after = count();
-    beside_.add(difference(current_, after), 1);
-    current_ = std::move(after);
-  }
+  void typed_anew(const Model&) override { count_again(); }
 
-  void fired(size_t rule, std::span<Node* const> fresh, uint32_t first_new, std::span<Value* const> made) override {
-    fired_owner_ = owners_[rule];
+  void fired(const Firing& f, std::span<Node* const> fresh, uint32_t first_new, std::span<Value* const> made) override {
+    fired_owner_ = owners_[f.rule];
     Tally& saved = step_[fired_owner_];
     for (const Node* n : fresh) add(*n, saved, -1, first_new);
     for (const Node* n : fresh) {
@@ -110,7 +101,7 @@ class SavingsAccount::Keeper final : public EditListener {
     for (const Value* v : made) follow(v, saved);
   }
 
-  void erasing(Node& n) override {
+  void erasing(const Node& n) override {
     const auto freed = freed_by_.find(&n);
     owner_ = freed == freed_by_.end() ? fired_owner_ : freed->second;
     inside_.clear();
@@ -134,7 +125,7 @@ class SavingsAccount::Keeper final : public EditListener {
     for (const Value* v : inside_) follow(v, saved);
   }
 
-  Savings finish(const ModelCounts& counts, size_t nodes_added) {
+  Savings finish(const ModelCounts& counts, size_t nodes_added) override {
     if (first_entry_ == kNoEntry) first_ = current_ = count();  // no pass ran
     const Whole after = whole_of(counts);
     Savings s;
@@ -260,6 +251,13 @@ class SavingsAccount::Keeper final : public EditListener {
     }
   }
 
+  // What changed now is of no pass.
+  void count_again() {
+    Tally after = count();
+    beside_.add(difference(current_, after), 1);
+    current_ = std::move(after);
+  }
+
   // What is used, anew.
   Tally count() {
     Tally t;
@@ -338,7 +336,7 @@ class SavingsAccount::Keeper final : public EditListener {
   Tally beside_;                            // saved by none
   std::unordered_map<size_t, Tally> step_;  // saved in this step, by entry of the pipeline
   std::span<const size_t> owners_;          // of the rules of this step
-  size_t first_of_step_ = 0, fired_owner_ = 0;
+  size_t fired_owner_ = 0;
   size_t owner_ = 0;                                    // of the node that is erased
   std::vector<const Value*> inside_;                    // operands inside the node that is erased
   std::unordered_map<const Node*, size_t> freed_by_;    // nodes without users, not erased yet: the entry
@@ -353,6 +351,8 @@ class SavingsAccount::Keeper final : public EditListener {
   std::vector<uint8_t> used_;  // by Node::id, while counting
 };
 
+}  // namespace
+
 bool Savings::has_comparable_flops() const {
   const auto changes_nothing = [](const Saved& s) { return s.unknown == 0; };
   return before.at_flops && after.at_flops && before.unknown == after.unknown &&
@@ -360,9 +360,8 @@ bool Savings::has_comparable_flops() const {
          std::ranges::all_of(beside, changes_nothing, &std::pair<std::string, Saved>::second);
 }
 
-SavingsAccount::SavingsAccount(Model& m, const ModelCounts& before) : keeper_(std::make_unique<Keeper>(m, before)) {}
-SavingsAccount::~SavingsAccount() = default;
-void SavingsAccount::cut() { keeper_->cut(); }
-Savings SavingsAccount::finish(const ModelCounts& after, size_t nodes_added) { return keeper_->finish(after, nodes_added); }
+std::unique_ptr<SavingsAccount> SavingsAccount::of(Model& m, const ModelCounts& before) {
+  return std::make_unique<Account>(m, before);
+}
 
 }  // namespace sardonyx

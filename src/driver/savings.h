@@ -10,6 +10,7 @@
 
 #include "driver/model_counts.h"
 #include "sardonyx/ir.h"
+#include "sardonyx/observe.h"
 
 namespace sardonyx {
 
@@ -34,24 +35,17 @@ struct Savings {
   bool has_comparable_flops() const;
 };
 
-// Keeps the account while pipelines run on the model. Nodes and constants that nothing uses count as gone: a pass that
-// leaves some behind saved them, not the pass that erases them.
-class SavingsAccount {
+// Keeps the account while it observes pipelines on the model. Nodes and constants that nothing uses count as
+// gone: a pass that leaves some behind saved them, not the pass that erases them.
+class SavingsAccount : public Observer {
  public:
   // `before`: of the model.
-  SavingsAccount(Model& m, const ModelCounts& before);
-  ~SavingsAccount();
-  SavingsAccount(const SavingsAccount&) = delete;
-  SavingsAccount& operator=(const SavingsAccount&) = delete;
+  static std::unique_ptr<SavingsAccount> of(Model& m, const ModelCounts& before);
 
   // The model was cut to a part before the passes run.
-  void cut();
+  virtual void cut() = 0;
   // `after`: of the model, without the `nodes_added` by the writer (io/added_nodes.h).
-  Savings finish(const ModelCounts& after, size_t nodes_added);
-
- private:
-  class Keeper;
-  std::unique_ptr<Keeper> keeper_;
+  virtual Savings finish(const ModelCounts& after, size_t nodes_added) = 0;
 };
 
 }  // namespace sardonyx

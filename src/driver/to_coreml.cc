@@ -14,9 +14,11 @@
 #include "io/program_file.h"
 #include "ir/dim_facts.h"
 #include "lower/onnx_to_mil/lower_to_mil.h"
+#include "lower/onnx_to_mil/taken_apart.h"
+#include "passes/catalog.h"
+#include "rewrite/fired_rules.h"
 #include "rewrite/pass.h"
 #include "sardonyx/version.h"
-#include "support/atomic_file.h"
 #include "support/mapped_file.h"
 #include "support/nearest.h"
 #include "support/stopwatch.h"
@@ -26,10 +28,6 @@ namespace {
 
 // Models are converted to this opset first: lowerings handle operators of this opset and later ones.
 constexpr int kLoweredOpset = 23;
-
-// Fusions to operators that Core ML lacks: lowering would only take them apart again.
-constexpr std::string_view kNotFused[] = {"fuse_rms_normalization", "fuse_rotary_embedding", "fuse_attention",
-                                          "fuse_one_hot_into_gather", "prune_unused_graph_inputs"};
 
 // The names of sizes of the inputs.
 std::set<std::string> size_names(Model& m) {
@@ -114,7 +112,7 @@ std::map<std::string, int64_t, std::less<>> default_sizes(Model& m, const ToCore
   return found;
 }
 
-constexpr int kIos18 = 9;  // which has scaled_dot_product_attention, states and several functions
+constexpr int kIos18 = 9;  // which has states and several functions
 
 // Adds what the interface has of sizes to `features`. Returns which passes did not converge.
 std::vector<std::string> prepare(Model& onnx, const ToCoremlOptions& options, int version, CoremlFeatures& features) {
@@ -124,26 +122,13 @@ std::vector<std::string> prepare(Model& onnx, const ToCoremlOptions& options, in
   forget_names_of_inner_sizes(onnx);
   features.default_sizes = default_sizes(onnx, options);
   features.shapes = enumerate_shapes(onnx, options.enumerated_shapes, version);
-  if (onnx.opset_version("").value_or(kLoweredOpset) < kLoweredOpset) run_passes(onnx, conversion_to(onnx, kLoweredOpset));
-  PassRequest request{.passes = {"dequantize_products", "stack_appended_rows", "onnx"}, .strict = true};
-  for (std::string_view pass : kNotFused) {
-    if (pass != "fuse_attention" || version < kIos18) request.skip.emplace_back(pass);
+  if (onnx.opset_version("").value_or(kLoweredOpset) < kLoweredOpset)
+    run_passes(onnx, conversion_to(onnx, kLoweredOpset, options.observer));
+  PassRequest request{.passes = {"coreml-prepare"}, .strict = true, .observer = options.observer};
+  for (std::string_view op : taken_apart_for_mil(version)) {
+    if (const CatalogPass* fusion = pass_that_makes(op)) request.skip.emplace_back(fusion->name);
   }
-  // Core ML holds 32 bits of integers.
-  for (std::string_view pass : {"carry_halves", "unpack_halves", "remove_dead_nodes"}) request.passes.emplace_back(pass);
-  request.inline_functions = true;
   return run_passes(onnx, request).not_converged;
-}
-
-void dump(const ToCoremlOptions& options, std::string_view stage, const Model& m) {
-  if (options.dump.empty()) return;
-  std::error_code error;
-  std::filesystem::create_directories(options.dump, error);
-  if (error) throw Error(ErrorCode::kIo, fmt::format("cannot make the folder {}: {}", options.dump.string(), error.message()));
-  AtomicFile file(options.dump / fmt::format("{}.sx", stage));
-  const std::string text = print(m, {.provenance = true, .types = true});
-  file.append(std::as_bytes(std::span(text)));
-  file.commit();
 }
 
 // Keeps what the user gave.
@@ -170,10 +155,10 @@ std::vector<std::string> port_names(const Graph& g) {
 }
 
 // The ops that stay in single precision: one line for each operator and reason, which names the line of the source.
-class SingleReport {
+class SingleReport final : public Observer {
  public:
   // node: as it is printed, "y = exp(x)".
-  void add(std::string_view node, std::string_view why) {
+  void near_miss(std::string_view, std::string_view node, std::string_view why) override {
     const size_t made = node.find(" = ");
     const std::string_view op = made == std::string_view::npos ? node : node.substr(made + 3, node.find('(', made) - made - 3);
     const auto same = std::ranges::find_if(groups_, [&](const Group& g) { return g.why == why && g.op == op; });
@@ -315,20 +300,16 @@ std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options
                                      std::vector<std::string>& names) {
   const int version = coreml_version_of(options.target);
   PassRequest request{.passes = options.passes, .skip = options.skip, .options = options.pass_options, .strict = true};
-  // coremltools, whose presets are ours, sees one tensor or one op of PyTorch where ONNX files have several.
-  if (options.passes == ToCoremlOptions().passes) {
-    request.passes.insert(
-        request.passes.begin(),
-        {"share_transposed_weights", "fuse_silu", "fuse_pixel_unshuffle", "merge_axes_beyond_five", "fuse_slices_into_gather",
-         "fuse_slices_into_split", "fuse_product_scales", "fuse_masked_attention", "fuse_quotients"});
-  }
   const bool half = options.precision == CoremlPrecision::kF16;
   if (half) request.options.emplace_back("compute_precision", "fp16");
   SingleReport single;
+  Observers observers;
+  observers.add(options.observer);
   if (report != nullptr && half) {
     request.explain = {"add_fp16_cast"};
-    request.on_near_miss = [&](std::string_view, std::string_view node, std::string_view why) { single.add(node, why); };
+    observers.add(&single);
   }
+  request.observer = observers.get();
   check_request(request, DialectId::kMil);  // before the work, not after it
   for (const auto* images : {&options.image_inputs, &options.image_outputs}) std::ranges::for_each(*images, check_image);
   const LowerToMilOptions lowering{.version = version,
@@ -341,14 +322,13 @@ std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options
   Stopwatch watch;
   const size_t nodes = onnx.num_nodes();
   const Metadata source = source_of(onnx);
-  dump(options, "0_onnx", onnx);
+  observers.stage("onnx", onnx);
   CoremlFeatures features;
   std::vector<std::string> not_converged = prepare(onnx, options, version, features);
-  dump(options, "1_prepared", onnx);
+  observers.stage("prepared", onnx);
   const double prepare_seconds = watch.lap();
   auto mil = lower_to_mil(onnx, lowering);
-  dump(options, "2_lowered", *mil);
-  if (options.on_lowered) options.on_lowered(*mil);
+  observers.stage("lowered", *mil);
   for (const Node& n : mil->graph().nodes()) {
     if (n.num_results() > 0) names.emplace_back(n.result()->name().view());
   }
@@ -358,7 +338,7 @@ std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options
   const size_t classified = options.classifier ? classified_result(*mil, *options.classifier) : 0;
   std::ranges::move(run_passes(*mil, request).not_converged, std::back_inserter(not_converged));
   write_states(*mil);
-  dump(options, "3_optimized", *mil);
+  observers.stage("optimized", *mil);
   check_ranks(*mil);
   CoremlMetadata metadata = options.metadata;
   for (const auto& [key, value] : source) add_metadata(metadata, key, value);
@@ -407,6 +387,7 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
   std::vector<std::string> names;
   auto mil = one_to_coreml(onnx, options, report, names);
   for (const std::string& name : unknown_skipped(*mil, options)) refuse_skipped(name, names);
+  end_run(options.observer, *mil);
   return mil;
 }
 
@@ -491,7 +472,7 @@ std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& fu
   for (const CoremlFunction& f : functions) {
     ToCoremlOptions own = options;
     own.metadata = {};
-    if (!own.dump.empty()) own.dump /= f.name;
+    if (own.observer != nullptr) own.observer->function(f.name);
     const Graph& g = f.onnx->graph();
     keep_for(own.states, states,
              [&](const auto& s) { return has_port(g.inputs(), s.first) && has_port(g.outputs(), s.second); });
@@ -549,7 +530,13 @@ std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& fu
     for (const auto& [before, after] : reports[i].renamed)
       metadata.user_defined.emplace_back(fmt::format("com.github.sardonyx.name.{}.{}", named[i].first, after), before);
   }
-  return join_coreml(named, metadata);
+  auto joined = join_coreml(named, metadata);
+  if (options.observer != nullptr) {
+    options.observer->function({});
+    options.observer->stage("joined", *joined);
+  }
+  end_run(options.observer, *joined);
+  return joined;
 }
 
 }  // namespace sardonyx

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,7 +13,7 @@
 #include "driver/coreml_classifier.h"
 #include "driver/enumerated_shapes.h"
 #include "io/mil_new_description.h"
-#include "lower/mil/lower_to_mil.h"
+#include "lower/onnx_to_mil/lower_to_mil.h"
 #include "sardonyx/io.h"
 #include "sardonyx/passes.h"
 
@@ -33,16 +32,14 @@ struct ToCoremlOptions {
   std::vector<std::pair<std::string, int64_t>> default_sizes;  // of named sizes, within their ranges
   std::vector<CoremlImage> image_inputs, image_outputs;        // of the ONNX model, by name
   std::vector<CoremlFloat> input_types, output_types;          // element types in place of the model's
-  std::vector<std::string> passes{"default"}, skip;            // what runs after lowering
+  std::vector<std::string> passes{"coreml"}, skip;             // what runs after lowering
   std::vector<std::pair<std::string, std::string>> pass_options;
   bool provenance = true;
   std::vector<std::pair<std::string, std::string>> states;  // an input and the result that it holds afterwards, by name
   std::optional<CoremlClassifier> classifier;
   CoremlMetadata metadata;
-  // A folder that gets the graph in text form: 0_onnx.sx, 1_prepared.sx, 2_lowered.sx, 3_optimized.sx. Empty: nothing is written.
-  std::filesystem::path dump;
-  // Called with the program when it is lowered: `onnx` of to_coreml() is left behind from there on.
-  std::function<void(const Model& mil)> on_lowered;
+  // Sees the stages onnx, prepared, lowered and optimized: of several functions those of each, and then `joined`.
+  Observer* observer = nullptr;
 };
 
 struct ToCoremlReport {

@@ -1,8 +1,10 @@
 #include "passes/catalog.h"
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <unordered_map>
+
 namespace sardonyx {
 
 #define SX_PASS(name, about) Pass name();
@@ -63,25 +65,33 @@ void prepare_passes(DialectId dialect) {
   find_pass({});
 }
 
+namespace {
+
+// The passes of a preset, those of the presets that it lists in their place.
+std::vector<Preset::Item> flat(const Preset& preset, std::span<const Preset> all) {
+  std::vector<Preset::Item> items;
+  for (Preset::Item item : preset.items) {
+    if (item.pass.starts_with('-')) {
+      std::erase_if(items, [&](const Preset::Item& earlier) { return earlier.pass == item.pass.substr(1); });
+    } else if (const auto nested = std::ranges::find(all, item.pass, &Preset::name); nested != all.end()) {
+      std::ranges::copy(flat(*nested, all), std::back_inserter(items));
+    } else {
+      item.repeats = preset.repeat;
+      items.push_back(item);
+    }
+  }
+  return items;
+}
+
+}  // namespace
+
 std::span<const Preset> presets() {
   static const std::vector<Preset> all = [] {
-    std::vector<Preset> list = {
+    const std::vector<Preset> listed = {
 #include "passes/presets.def"
     };
-    // A preset may name presets that are defined before it.
-    for (size_t i = 0; i < list.size(); ++i) {
-      std::vector<Preset::Item> items;
-      for (const Preset::Item& item : list[i].items) {
-        const auto end = list.begin() + static_cast<std::ptrdiff_t>(i);
-        const auto other = std::find_if(list.begin(), end, [&](const Preset& p) { return p.name == item.pass; });
-        if (other == end) {
-          items.push_back(item);
-        } else {
-          items.insert(items.end(), other->items.begin(), other->items.end());
-        }
-      }
-      list[i].items = std::move(items);
-    }
+    std::vector<Preset> list = listed;
+    for (Preset& p : list) p.items = flat(p, listed);
     return list;
   }();
   return all;

@@ -26,12 +26,16 @@ const ReadyPass& ready_pass(const CatalogPass& pass);
 // first model does not pay for it.
 void prepare_passes(DialectId dialect);
 
+// The pass that makes the operator (Attention: fuse_attention). Null if there is none.
+const CatalogPass* pass_that_makes(std::string_view op);
+
 // A preset lists passes in order. A repeating preset runs until nothing changes, and its rules share sweeps.
 struct Preset {
   struct Item {
     std::string_view pass;
     bool bodies = true;
-    bool half = false;  // only when the option compute_precision is fp16
+    bool half = false;     // only when the option compute_precision is fp16
+    bool repeats = false;  // of the preset that lists the pass itself
   };
   std::string_view name;
   std::string_view about;
@@ -39,7 +43,7 @@ struct Preset {
   bool repeat = false;
   std::optional<DialectId> dialect = {};  // only for models of this dialect
 };
-std::span<const Preset> presets();
+std::span<const Preset> presets();  // their items are passes: those of nested presets stand in their place
 
 // The pipeline that the request describes. Throws kInvalidArgument for unknown names and options, with
 // suggestions.

@@ -11,6 +11,7 @@
 #include "passes/loading.h"
 #include "rewrite/matcher.h"
 #include "rewrite/values.h"
+#include "sardonyx/observe.h"
 #include "support/nearest.h"
 #include "support/stopwatch.h"
 
@@ -212,21 +213,10 @@ constexpr std::pair<std::string_view, std::string_view> kMakers[] = {
     {"Swish", "fuse_activations"},
 };
 
-// The pass with this name, or the pass that makes the operator with this name (Attention: fuse_attention).
-// Null if neither exists.
+// The pass with this name, or the pass that makes the operator with this name. Null if neither exists.
 const CatalogPass* explained_pass(std::string_view name) {
-  if (const CatalogPass* found = find_pass(name)) return found;
-  for (const auto& [op, maker] : kMakers) {
-    if (op == name) return find_pass(maker);
-  }
-  const auto is = [&](size_t i, auto in) { return i < name.size() && in(static_cast<unsigned char>(name[i])) != 0; };
-  std::string pass = "fuse";
-  for (size_t i = 0; i < name.size(); ++i) {
-    const bool begins = is(i, ::isupper) && (i == 0 || !is(i - 1, ::isupper) || is(i + 1, ::islower));
-    if (begins) pass += '_';
-    pass += static_cast<char>(::tolower(static_cast<unsigned char>(name[i])));
-  }
-  return find_pass(pass);
+  const CatalogPass* found = find_pass(name);
+  return found != nullptr ? found : pass_that_makes(name);
 }
 
 // Throws an error that suggests the nearest operator or pass names.
@@ -250,7 +240,7 @@ void explain_opsets(const Model& m, const PassRequest& request) {
       if (has && r.opset > *has) needed.insert(r.opset);
     }
     if (!needed.empty())
-      request.on_near_miss(
+      request.observer->near_miss(
           explained.name, "",
           fmt::format("it makes operators of opset {}, the model imports {} (help: --opset)", fmt::join(needed, ", "), *has));
   }
@@ -277,23 +267,23 @@ PipelineReport run(Model& m, const PassRequest& request, const Pipeline& pipelin
     };
   }
   PassContext context(m, facts, request.fold_budget);
+  context.observe_with(request.observer);
   std::set<std::string> explained;
-  if (request.on_near_miss) {
+  if (request.observer != nullptr && !request.explain.empty()) {
     explain_opsets(m, request);
     context.log.explain_to([&](std::string_view pass, const Node& n, std::string_view why) {
       const bool wanted =
           std::ranges::any_of(request.explain, [&](const std::string& name) { return explained_pass(name)->name == pass; });
       if (!wanted) return;
       const std::string node = print(n);  // rules look at a node several times
-      if (explained.insert(fmt::format("{}\n{}\n{}", pass, node, why)).second) request.on_near_miss(pass, node, why);
+      if (explained.insert(fmt::format("{}\n{}\n{}", pass, node, why)).second) request.observer->near_miss(pass, node, why);
     });
   }
   return run_pipeline(context, pipeline,
                       {.strict = request.strict,
                        .verify_graph = request.verify_graph,
                        .verify_rewrites = request.verify == Verify::kPass,
-                       .refusal = std::move(refusal),
-                       .progress = request.progress});
+                       .refusal = std::move(refusal)});
 }
 
 // Throws if the runtime loads `before` but not `after`. Runs the passes again on `before` to find the one at
@@ -307,6 +297,7 @@ void check_loading(const onnx::Runtime* runtime, Model& before, const Model& aft
   infer_model(before, facts, /*tolerant=*/true);
   PassRequest again = request;
   again.strict = false;
+  again.observer = nullptr;
   if (auto found = run(before, again, pipeline, facts, runtime); !found.faults.empty()) notes = std::move(found.faults);
   notes.push_back("nothing was written");
   notes.push_back("help: --verify pass goes on without the pass at fault");
@@ -315,6 +306,20 @@ void check_loading(const onnx::Runtime* runtime, Model& before, const Model& aft
 }
 
 }  // namespace
+
+const CatalogPass* pass_that_makes(std::string_view op) {
+  for (const auto& [made, maker] : kMakers) {
+    if (made == op) return find_pass(maker);
+  }
+  const auto is = [&](size_t i, auto in) { return i < op.size() && in(static_cast<unsigned char>(op[i])) != 0; };
+  std::string pass = "fuse";
+  for (size_t i = 0; i < op.size(); ++i) {
+    const bool begins = is(i, ::isupper) && (i == 0 || !is(i - 1, ::isupper) || is(i + 1, ::islower));
+    if (begins) pass += '_';
+    pass += static_cast<char>(::tolower(static_cast<unsigned char>(op[i])));
+  }
+  return find_pass(pass);
+}
 
 Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
   Pipeline pipeline;
@@ -340,7 +345,7 @@ Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
     if (preset->dialect) require_dialect(name, *preset->dialect, dialect);
     pipeline.entries.reserve(pipeline.entries.size() + preset->items.size() + 1);
     for (const Preset::Item& item : preset->items) {
-      if (!item.half || half) add(item.pass, item.bodies, preset->repeat);
+      if (!item.half || half) add(item.pass, item.bodies, item.repeats);
     }
   }
   const auto prunes = [](const PipelineEntry& e) { return e.name == "prune_unused_graph_inputs"; };
@@ -397,10 +402,11 @@ ValueCheck check_results(const Model& before, const Model& after, const PassRequ
   const auto say = [&](size_t done, size_t total) {
     seconds += watch.lap();
     const double left = done == 0 ? 0 : seconds * static_cast<double>(total - done) / static_cast<double>(done);
-    request.progress(left < 1 ? "comparing results" : fmt::format("comparing results, about {:.0f} s left", left), done, total);
+    request.observer->progress(left < 1 ? "comparing results" : fmt::format("comparing results, about {:.0f} s left", left),
+                               done, total);
   };
   ValueCheck check =
-      compare_whole(before, after, numerics, tolerance, request.progress ? CompareProgress(say) : CompareProgress());
+      compare_whole(before, after, numerics, tolerance, request.observer != nullptr ? CompareProgress(say) : CompareProgress());
   report.evaluations += check.runs;
   if (check.runs == 0) report.not_compared = check.skipped;
   if (!check.difference) return check;

@@ -1,8 +1,5 @@
 #include "rewrite/change_log.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <iterator>
 #include <map>
 
@@ -22,17 +19,17 @@ std::map<std::string, size_t> ChangeLog::count(const Model& m) {
   return by_name;
 }
 
-void ChangeLog::begin(const Model& m, size_t num_entries) {
-  if (on_begin) on_begin(m);
-  entries.assign(num_entries, {});
+void ChangeLog::begin_pipeline(const Model& m, size_t num_entries) {
+  first_entry_ = entries.size();
+  entries.resize(first_entry_ + num_entries);
   firings_.clear();
   before_ = count(m);
 }
 
-void ChangeLog::changed(const Model& m, size_t i, std::string_view name) {
-  if (on_step) on_step(m, name, firings_);
+void ChangeLog::after_pass(const Model& m, const PassStep& step, bool changed) {
+  if (!changed) return firings_.clear();
   std::map<std::string, size_t> after = count(m);
-  Entry& e = entries[i];
+  Entry& e = entries[first_entry_ + step.first];
   for (const auto& [op, times] : before_) {
     const auto at = after.find(op);
     const size_t now = at == after.end() ? 0 : at->second;
@@ -46,19 +43,11 @@ void ChangeLog::changed(const Model& m, size_t i, std::string_view name) {
   before_ = std::move(after);
 }
 
-void ChangeLog::fired(std::string_view pass, std::string_view rule, const Node& at) {
-  Firing& f =
-      firings_.emplace_back(std::string(pass), std::string(rule), std::string(at.op().name), std::string(at.name().view()));
-  if (f.name.empty() && at.num_results() > 0) f.name = at.result(0)->name().view();
-}
-
-uint32_t ChangeLog::with_rule(Model& m, uint32_t provenance) const {
-  const Firing& last = firings_.back();
-  std::string name = last.rule.empty() || last.rule == last.pass ? last.pass : fmt::format("{}/{}", last.pass, last.rule);
-  Provenance p = m.provenance(provenance);
-  if (std::ranges::find(p.rules, name) != p.rules.end()) return provenance;
-  p.rules.push_back(std::move(name));
-  return m.add_provenance(std::move(p));
+void ChangeLog::fired(const sardonyx::Firing& f, std::span<Node* const>, uint32_t, std::span<Value* const>) {
+  const Node& root = *f.matched.front();
+  Firing& last = firings_.emplace_back(std::string(f.pass), std::string(f.name), std::string(root.op().name),
+                                       std::string(root.name().view()));
+  if (last.name.empty() && root.num_results() > 0) last.name = root.result(0)->name().view();
 }
 
 }  // namespace sardonyx

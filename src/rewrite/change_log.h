@@ -1,21 +1,18 @@
-// Records what each pass changed, op by op, for runs that ask for it.
+// Records what each pass of a pipeline changed, op by op.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "sardonyx/ir.h"
-#include "support/thread_scoped.h"
+#include "sardonyx/observe.h"
 
 namespace sardonyx {
 
-// While it lives, pipelines of this thread record here what each of their passes changed. This costs a walk
-// over the model for each pass that changes something, and a line for each rule that fires.
-class ChangeLog : public ThreadScoped<ChangeLog> {
+// Costs a walk over the model for each step that changes something, and a line for each rule that fires.
+class ChangeLog final : public Observer {
  public:
   // A rule that fired and the op that it matched: its type, and its own name or that of its first result.
   struct Firing {
@@ -23,39 +20,27 @@ class ChangeLog : public ThreadScoped<ChangeLog> {
     std::string rule;  // empty: the pass has only this rule
     std::string op, name;
   };
-  // One entry of the pipeline.
+  // One entry of the pipeline. The firings of passes whose rules run together are in the first of them.
   struct Entry {
     std::map<std::string, std::pair<size_t, size_t>> ops;  // ops whose count changed: the counts before and after
     std::vector<Firing> firings;                           // rules only: walks record none
   };
 
-  // The entries of the pipeline that ran last, in order.
+  // The entries of all pipelines, in order.
   std::vector<Entry> entries;
 
-  // Called when a pipeline begins.
-  std::function<void(const Model& m)> on_begin;
-
-  // Called after each step that changed the model, with the name of its first pass and what its rules did. Passes of
-  // rules that run together are one step.
-  std::function<void(const Model& m, std::string_view pass, const std::vector<Firing>& firings)> on_step;
-
-  // --- for pipelines and rules
-
-  void begin(const Model& m, size_t num_entries);
-  // Entry `i`, the pass `name`, ran and changed the model; the firings since the previous entry belong to it.
-  void changed(const Model& m, size_t i, std::string_view name);
-  // The entry was undone.
-  void undone() { firings_.clear(); }
-  void fired(std::string_view pass, std::string_view rule, const Node& at);
-  // `provenance` of `m` with the rule that fired last.
-  uint32_t with_rule(Model& m, uint32_t provenance) const;
-  void takes_back_last() { firings_.pop_back(); }
+  void begin_pipeline(const Model& m, size_t num_entries) override;
+  void after_pass(const Model& m, const PassStep& step, bool changed) override;
+  void undone(const Model&, const PassStep&) override { firings_.clear(); }
+  void fired(const sardonyx::Firing& f, std::span<Node* const> fresh, uint32_t first_new,
+             std::span<Value* const> made) override;
 
  private:
   static std::map<std::string, size_t> count(const Model& m);
 
+  size_t first_entry_ = 0;  // of the running pipeline
   std::map<std::string, size_t> before_;
-  std::vector<Firing> firings_;
+  std::vector<Firing> firings_;  // since the last step
 };
 
 }  // namespace sardonyx

@@ -15,12 +15,10 @@
 
 #include "ir/arrange.h"
 #include "ir/graph_summary.h"
-#include "rewrite/change_log.h"
-#include "rewrite/edit_listener.h"
+#include "rewrite/fired_rules.h"
 #include "rewrite/matcher.h"
 #include "rewrite/mil_rewriter.h"
 #include "rewrite/onnx_rewriter.h"
-#include "rewrite/origin_reader.h"
 #include "rewrite/ready_rule.h"
 #include "rewrite/shuffled_worklist.h"
 #include "rewrite/values.h"
@@ -257,11 +255,7 @@ class Driver {
       if (!states_[k].active) continue;
       context_.begin(rules_[k].pass_name, *rules_[k].options);
       if (!(context_.log.explains() ? match_and_explain(k, n) : matcher(k).match(n, context_, rule(k).when, &match_))) continue;
-      if (log_ != nullptr) log_->fired(rules_[k].pass_name, rule(k).name, n);
-      if (!fire(k, match_)) {
-        if (log_ != nullptr) log_->takes_back_last();
-        continue;
-      }
+      if (!fire(k, match_)) continue;
       ++states_[k].fired;
       if (++fired_ == half_) {
         for (State& s : states_) s.fired_at_half = s.fired;
@@ -299,9 +293,9 @@ class Driver {
     for (const Use& u : n.operands()) {
       if (u.value != nullptr) freed_.push_back(u.value);
     }
-    if (listener_ != nullptr) listener_->erasing(n);
+    if (observer_ != nullptr) observer_->erasing(n);
     n.graph()->erase(n);
-    if (listener_ != nullptr) listener_->erased(freed_);
+    if (observer_ != nullptr) observer_->erased(freed_);
     for (Value* v : freed_) {
       if (Node* def = v->def()) push(def);
       if (v->has_one_use()) push((*v->uses().begin()).owner);
@@ -361,16 +355,13 @@ class Driver {
     AnyRewriter& rewriter = rewriter_of(g);
     Builder& b = std::visit([](Builder& any) -> Builder& { return any; }, rewriter);
     b.set_insertion_point(&root);
-    if (origins_ != nullptr) {
-      for (Node* n : m.nodes()) {
-        if (n->provenance() == 0 && n->extra() != nullptr) origins_->read(*n);
-      }
-    }
+    const Firing event{.rule = k, .pass = rules_[k].pass_name, .name = fired.name, .matched = m.nodes()};
+    if (observer_ != nullptr) observer_->firing(model_, event);
     uint32_t provenance = root.provenance();
     for (Node* n : m.nodes()) {
       if (n->provenance() != provenance) provenance = model_.merge_provenance(provenance, n->provenance());
     }
-    if (log_ != nullptr) provenance = log_->with_rule(model_, provenance);
+    if (names_rules_) provenance = with_fired_rule(model_, provenance, event.pass, event.name);
     b.set_provenance(provenance);
 
     std::vector<Value*> made(root.num_results(), nullptr);
@@ -419,7 +410,7 @@ class Driver {
         break;
       }
     }
-    if (listener_ != nullptr) listener_->fired(k, fresh, first_new, made);
+    if (observer_ != nullptr) observer_->fired(event, fresh, first_new, made);
     if (!root.any_result_used()) erase(root);
     std::reverse(users.begin(), users.end());  // use lists are last in, first out: restore the order of creation
     for (Node* n : users) push(n);
@@ -527,9 +518,8 @@ class Driver {
   std::vector<size_t>* const endless_;
   Model& model_;
   ShuffledWorklist* const shuffle_ = ShuffledWorklist::innermost();
-  ChangeLog* const log_ = ChangeLog::innermost();
-  EditListener* const listener_ = EditListener::of(model_);
-  OriginReader* const origins_ = OriginReader::of(model_);
+  Observer* const observer_ = context_.observer();
+  const bool names_rules_ = observer_ != nullptr && observer_->names_rules();
   std::vector<State> states_;       // of rules_
   uint64_t seen_ops_ = UINT64_MAX;  // the model's set of operators at the last activation
   bool exact_ = false;              // whether that activation also turned rules off

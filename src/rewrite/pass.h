@@ -124,11 +124,15 @@ class PassContext : public KnownValues {
   PassLog log;
   const PassOptions& options() const { return *options_; }  // of the running pass
 
+  Observer* observer() const { return observer_; }  // null: nobody watches
+
   // For the driver: `pass` runs from here on. `options` must outlive that run.
   void begin(std::string_view pass, const PassOptions& options);
+  void observe_with(Observer* observer) { observer_ = observer; }
 
  private:
   const PassOptions* options_;
+  Observer* observer_ = nullptr;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -11,9 +11,8 @@
 #include "ir/graph_summary.h"
 #include "ir/infer_anew.h"
 #include "ir/journal.h"
-#include "rewrite/change_log.h"
-#include "rewrite/edit_listener.h"
 #include "rewrite/values.h"
+#include "sardonyx/observe.h"
 #include "support/interrupt.h"
 #include "support/stopwatch.h"
 
@@ -65,8 +64,7 @@ class Run {
 
   PipelineReport run() {
     Stopwatch watch;
-    if (log_ != nullptr) log_->begin(model_, pipeline_.entries.size());
-    if (listener_ != nullptr) listener_->begin_pipeline(pipeline_.entries.size());
+    if (observer_ != nullptr) observer_->begin_pipeline(model_, pipeline_.entries.size());
     std::vector<Step> steps = steps_of(pipeline_, model_.dialect(), made_ready_);
     for (size_t first = 0, last; first < steps.size(); first = last) {
       const auto repeats = [&](size_t i) { return pipeline_.entries[steps[i].first].repeats; };
@@ -78,7 +76,7 @@ class Run {
         run_once(steps, first, last);
       }
     }
-    if (settings_.progress) settings_.progress({}, steps.size(), steps.size());
+    if (observer_ != nullptr) observer_->progress({}, steps.size(), steps.size());
     arrange_constants(model_, first_new_value_);
     report_.faults = std::move(check_.faults);
     report_.evaluations = check_.evaluations;
@@ -92,7 +90,7 @@ class Run {
     const size_t before = changes_;
     for (size_t i = first; i < last; ++i) {
       Step& step = steps[i];
-      if (settings_.progress) settings_.progress(pipeline_.entries[step.first].name, i, steps.size());
+      if (observer_ != nullptr) observer_->progress(pipeline_.entries[step.first].name, i, steps.size());
       if (step.changes_seen == changes_) continue;
       if (run_step(step)) ++changes_;
       step.changes_seen = changes_;
@@ -110,7 +108,7 @@ class Run {
         // Infer types from scratch, as if the model were written to a file and read again.
         if (typed == changes_ || model_.dialect() != DialectId::kOnnx || !may_tell_more(model_)) return;
         if (!infer_anew(model_, context_.facts)) return;
-        if (listener_ != nullptr) listener_->typed_anew();
+        if (observer_ != nullptr) observer_->typed_anew(model_);
         typed = ++changes_;
         continue;
       }
@@ -182,7 +180,8 @@ class Run {
     std::string error;
     check_interrupt();
     const uint32_t first_new = model_.node_id_limit();
-    if (listener_ != nullptr) listener_->begin_step(step.first, step.owners);
+    const PassStep event{.first = step.first, .pass = entry.name, .owners = step.owners};
+    if (observer_ != nullptr) observer_->before_pass(model_, event);
     {
       Journal journal(model_);
       try {
@@ -203,17 +202,15 @@ class Run {
       }
     }
     if (error.empty()) {
+      if (observer_ != nullptr) observer_->after_pass(model_, event, changed);
       report_step(step, changed);
       drop_endless_rules(step);
     } else {
       // Facts about values may refer to erased nodes.
       context_.facts = ValueFacts();
       infer_model(model_, context_.facts, /*tolerant=*/true);
+      if (observer_ != nullptr) observer_->undone(model_, event);
     }
-    if (log_ != nullptr && changed) log_->changed(model_, step.first, entry.name);
-    if (log_ != nullptr && !changed) log_->undone();
-    if (listener_ != nullptr && error.empty()) listener_->end_step(changed);
-    if (listener_ != nullptr && !error.empty()) listener_->step_was_undone();
     if (changed && is_walk) arrange(model_, {&first_new, 1});
 
     PassReport& first = report_.passes[step.first];
@@ -320,8 +317,7 @@ class Run {
   Model& model_;
   const Pipeline& pipeline_;
   const PipelineSettings& settings_;
-  ChangeLog* const log_ = ChangeLog::innermost();
-  EditListener* const listener_ = EditListener::of(model_);
+  Observer* const observer_ = context_.observer();
   std::deque<ReadyPass> made_ready_;
   PipelineReport report_;
   RewriteCheck check_{.evaluates = settings_.verify_rewrites, .refusal = settings_.refusal};

@@ -32,7 +32,6 @@ struct PipelineSettings {
   bool verify_graph = false;
   bool verify_rewrites = false;  // evaluates rewrites and walks; faults go to the report
   NodeRefusal refusal;           // if set, a pass that makes a node it refuses is treated as faulty
-  std::function<void(std::string_view pass, size_t done, size_t total)> progress;
 };
 
 PipelineReport run_pipeline(PassContext& context, const Pipeline& pipeline, const PipelineSettings& settings);

@@ -1,14 +1,14 @@
 // ThreadScoped: makes an object available to code far below its owner, as the innermost of its kind on this
-// thread.
+// thread. For tests: what users ask for is passed down.
 #pragma once
 
 #include <utility>
 
 namespace sardonyx {
 
-//   class ChangeLog : public ThreadScoped<ChangeLog> { ... };
-//   ChangeLog log;
-//   ... ChangeLog::innermost() ...
+//   class ShuffledWorklist : public ThreadScoped<ShuffledWorklist> { ... };
+//   ShuffledWorklist shuffled(seed);
+//   ... ShuffledWorklist::innermost() ...
 template <class Kind>
 class ThreadScoped {
  public:

@@ -13,9 +13,7 @@
 #include "sardonyx/infer.h"
 #include "support/mapped_file.h"
 #include "support/printable.h"
-#include "support/stopwatch.h"
-#include "view/pass_trace.h"
-#include "view/steps_file.h"
+#include "view/steps.h"
 
 namespace sardonyx::view {
 namespace {
@@ -51,7 +49,7 @@ std::vector<std::pair<std::string, std::string>> sources_of(const view::Picture&
 }
 
 // Operations of one run of each node; open sizes count as 1. Empty if none is known.
-std::vector<double> flops_of(Model& m, const Picture& p) {
+std::vector<double> flops_of(const Picture& p) {
   std::vector<double> by_node(p.nodes.size(), 0);
   std::unordered_map<uint64_t, double> known;  // by expression: most nodes share theirs
   bool is_any = false;
@@ -60,7 +58,8 @@ std::vector<double> flops_of(Model& m, const Picture& p) {
     if (!expression) return;
     auto [number, is_new] = known.try_emplace(expression->word(), 0);
     if (is_new) {
-      const Dim d = m.dims().substitute(*expression, [](std::string_view) { return std::optional(Dim::of(1)); });
+      const Dim d =
+          n.graph()->model().dims().substitute(*expression, [](std::string_view) { return std::optional(Dim::of(1)); });
       if (d.is_int()) number->second = static_cast<double>(d.value());
     }
     by_node[at] = number->second;
@@ -112,65 +111,39 @@ std::vector<std::pair<std::string, std::string>> page_facts(const Model& m) {
   return facts;
 }
 
-namespace {
-
-// The picture as JSON, with the work of its last step, which is `m`, and the source files that nodes name.
-std::string scene_with_facts(Model& m, const Picture& picture, SceneOptions scene, const std::filesystem::path& file) {
-  if (std::vector<double> flops = flops_of(m, picture); !flops.empty())
-    scene.measures.emplace_back(has_open_sizes(m) ? "FLOPs, open sizes as 1" : "FLOPs", std::move(flops));
-  scene.sources = sources_of(picture, file);
-  return scene_json(picture, scene);
+std::string title_of(const std::filesystem::path& file) {
+  const std::string name = file.filename().string();
+  return name.empty() ? file.string() : name;  // "model.mlpackage/"
 }
 
-std::string model_scene(Model& m, const std::filesystem::path& file, const OptimizeOptions* passes,
-                        const NodeMeasure* measure) {
-  Picture picture;
-  SceneOptions options{.title = file.filename().string(), .facts = page_facts(m)};
-  if (options.title.empty()) options.title = file.string();  // "model.mlpackage/"
-  if (passes == nullptr) {
-    picture.add(m, "");
-  } else {
-    trace(m, *passes, picture);
+std::string scene_of(const Model& m, const Picture& picture, SceneOptions options, const std::filesystem::path& file) {
+  if (std::vector<double> flops = flops_of(picture); !flops.empty())
+    options.measures.emplace_back(has_open_sizes(m) ? "FLOPs, open sizes as 1" : "FLOPs", std::move(flops));
+  options.sources = sources_of(picture, file);
+  return scene_json(picture, options);
+}
+
+std::string model_page(Model& m, const std::filesystem::path& file, const OptimizeOptions* passes, const NodeMeasure* measure) {
+  require_page();
+  if (passes != nullptr) {
+    Steps steps(file);
+    Observers observers;
+    OptimizeOptions options = *passes;
+    observers.add(options.request.observer);
+    observers.add(&steps);
+    options.request.observer = observers.get();
+    options.hint = false;  // it would optimize once more
+    optimize_model(m, options);
+    return page(steps.scene());
   }
+  Picture picture;
+  SceneOptions options{.title = title_of(file), .facts = page_facts(m)};
+  picture.add(m, "");
   if (measure != nullptr) {
     options.measures.emplace_back(measure->name, numbers_of(*measure, picture));
     options.color = "=" + measure->name;
   }
-  return scene_with_facts(m, picture, std::move(options), file);
-}
-
-}  // namespace
-
-std::string model_page(Model& m, const std::filesystem::path& file, const OptimizeOptions* passes, const NodeMeasure* measure) {
-  require_page();
-  return page(model_scene(m, file, passes, measure));
-}
-
-std::string steps_scene(Model& m, const std::filesystem::path& file, const OptimizeOptions& passes) {
-  return model_scene(m, file, &passes, nullptr);
-}
-
-ToCoremlReport convert_to_coreml_with_steps(const Model* jax, Model& onnx, const std::filesystem::path& out,
-                                            const std::filesystem::path& steps, const ToCoremlOptions& options) {
-  check_coreml_name(out);
-  check_steps_name(steps);
-  Picture picture;
-  ToCoremlReport report;
-  const auto mil = trace_to_coreml(jax, onnx, options, report, picture);
-  const std::string scene = scene_with_facts(*mil, picture, {.title = out.filename().string(), .facts = page_facts(*mil)}, out);
-  Stopwatch watch;
-  const Model* source = &onnx;
-  write_converted(*mil, out, {&source, 1});
-  report.write_seconds = watch.lap();
-  write_steps(steps, scene);
-  return report;
-}
-
-std::string conversion_scene(const Model& jax, Model& onnx, const ConvertOptions& options, const LoweringRegistry& registry,
-                             const std::string& title) {
-  Picture picture;
-  trace_conversion(jax, onnx, options, registry, picture);
-  return scene_with_facts(onnx, picture, {.title = title, .facts = page_facts(onnx)}, {});
+  return page(scene_of(m, picture, std::move(options), file));
 }
 
 std::string diff_page(const Model& before, const Model& after, const std::string& name_before, const std::string& name_after,

@@ -805,6 +805,9 @@ def test_debug_dump_shows_each_stage(tmp_path):
     assert sorted(texts) == ["0_program.sx", "1_lowered.sx", "2_optimized.sx"]
     assert "sin(x)" in texts["0_program.sx"] and "Sin(x)" in texts["1_lowered.sx"]
     assert "test_to_onnx.py" in texts["2_optimized.sx"]
+    sardonyx.to_coreml(doubled, [("B", 3)], debug_dump=tmp_path / "to_coreml")
+    stages = ["program", "onnx", "prepared", "lowered", "optimized"]
+    assert sorted(p.name for p in (tmp_path / "to_coreml").iterdir()) == [f"{i}_{s}.sx" for i, s in enumerate(stages)]
     (tmp_path / "file").write_text("")
     with pytest.raises(sardonyx.Error, match="cannot create the folder"):
         to_onnx(doubled, [("B", 3)], debug_dump=tmp_path / "file")

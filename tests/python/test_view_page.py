@@ -397,8 +397,6 @@ def test_steps_to_core_ml(browser, net, tmp_path):
     ):
         done = sardonyx("convert", net, "-o", tmp_path / "x.mlpackage", *more, ok=False)
         assert message in done.stderr and not (tmp_path / "x.mlpackage").exists() and not (tmp_path / "x.sxt").exists()
-    with pytest.raises(package.Error, match="functions are several"):
-        package.to_coreml(functions={"a": net}, trace=tmp_path / "x.sxt")
 
 
 def test_time_as_color(browser, net, tmp_path):
@@ -493,7 +491,6 @@ def test_damaged_steps_are_one_error(net, tmp_path):
             ("optimize", net, tmp_path / "small.onnx", "-o", f"{tmp_path}/many/", "--trace", tmp_path / "x.sxt"),
             "takes one model",
         ),
-        (("optimize", "-", "-o", tmp_path / "x.onnx", "--trace", tmp_path / "x.sxt"), "standard input"),
     ):
         done = sardonyx(*arguments, ok=False)
         assert done.returncode != 0 and message in done.stderr, (arguments, done.stderr)

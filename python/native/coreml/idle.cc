@@ -221,7 +221,7 @@ class IdleCheck {
 
 // The report of Session.run() if no pass would change the program, else None.
 nb::object report_of_idle_passes(const nb::dict& functions, const nb::dict& options) {
-  const OptimizeOptions o = optimize_options(options);
+  const OptimizeOptions o = optimize_options(options, /*observer=*/nullptr);
   const IdleCheck check(functions, o.request);
   const auto report =
       idle_report(o.request, [&] { return check.samples(); }, [&](std::string_view pass) { return check.is_idle(pass); });

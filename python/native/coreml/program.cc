@@ -225,7 +225,8 @@ void bind_coreml(nb::module_& m) {
   bind_coreml_names(m);
   bind_to_coreml(m);
   m.def("optimize_file", [](const std::string& in, const std::string& out, const nb::dict& options) {
-    OptimizeOptions o = optimize_options(options);
+    PythonProgress progress(options);
+    OptimizeOptions o = optimize_options(options, &progress);
     o.log_changes = true;
     OptimizeReport report;
     {

@@ -29,7 +29,8 @@ class Session {
   }
 
   nb::dict run(const nb::dict& options) {
-    const OptimizeOptions o = optimize_options(options);
+    PythonProgress progress(options);
+    const OptimizeOptions o = optimize_options(options, &progress);
     PipelineReport report;
     {
       const Unlocked others_may_run;

@@ -8,12 +8,14 @@
 #include <nanobind/stl/unordered_set.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
 
 #include "dialects/onnx/runtimes.h"
 #include "driver/convert.h"
+#include "driver/debug_dump.h"
 #include "driver/plugin.h"
 #include "io/apart.h"
 #include "io/program_file.h"
@@ -27,7 +29,7 @@
 #include "native/unlocked.h"
 #include "sardonyx/io.h"
 #include "support/mapped_file.h"
-#include "view/model_page.h"
+#include "view/steps.h"
 #include "view/steps_file.h"
 
 namespace sardonyx::python {
@@ -202,8 +204,13 @@ Converted convert_program(const Program& program, std::string name, int opset, s
                                    .provenance = lower_provenance(detail)},
                          .passes = {.passes = std::move(passes), .options = std::move(pass_options), .strict = strict},
                          .normalization = normalization_of(normalization),
-                         .outline = outline,
-                         .dump = dump};
+                         .outline = outline};
+  std::optional<DebugDump> dumping;
+  std::optional<view::Steps> steps;
+  Observers observers;
+  if (!dump.empty()) observers.add(&dumping.emplace(dump));
+  if (with_steps) observers.add(&steps.emplace("", options.lower.model_name));
+  options.passes.observer = observers.get();
   Converted out;
   out.model = std::make_shared<Model>(DialectId::kOnnx);
   out.write.provenance = write_provenance(detail);
@@ -219,11 +226,8 @@ Converted convert_program(const Program& program, std::string name, int opset, s
     set_late_attributes(late, out.model);
   };
   const Unlocked others_may_run;
-  if (with_steps) {
-    out.steps = view::conversion_scene(program.model(), *out.model, options, registry, options.lower.model_name);
-  } else {
-    convert(program.model(), *out.model, options, registry, &out.report);
-  }
+  convert(program.model(), *out.model, options, registry, &out.report);
+  if (steps) out.steps = steps->scene();
   return out;
 }
 
@@ -324,14 +328,7 @@ void bind_converted(nb::module_& m) {
       .def(
           "save_coreml",
           [](Converted& c, const std::string& path, const nb::dict& options, const Program& program) {
-            const ToCoremlOptions o = to_coreml_options(options);
-            const auto trace = nb::cast<std::string>(options["trace"]);
-            ToCoremlReport report;
-            {
-              const Unlocked others_may_run;
-              report = written_as_coreml(&program.model(), *c.model, path, trace, o);
-            }
-            return report_dict(report);
+            return report_dict(written_as_coreml(&program.model(), *c.model, path, options));
           },
           nb::arg("path"), nb::arg("options"), nb::arg("program"),
           "Converts the model, which is changed on the way, and writes a Core ML package. `program`: what it was lowered "

@@ -29,7 +29,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _OPSET = 23
 # The specification version of iOS 18.
 _FIRST_WITH_STATES = 9
-_ONE_MODEL = "trace takes the steps of one model, and functions are several"
 _OBJECTS = "help: sardonyx.compat.coremltools.convert takes coremltools' objects"
 
 
@@ -69,7 +68,7 @@ def to_coreml(
             first is the default. Keywords about single inputs go to the functions that have such an input.
         output_path: The package to write (.mlpackage), or a bare model file (.mlmodel). Weights stream from
             file to file.
-        trace: A file (.sxt) for the steps of the conversion of one model, which `sardonyx view FILE.sxt -o page.html`
+        trace: A file (.sxt) for the steps of the conversion, which `sardonyx view FILE.sxt -o page.html`
             shows.
         return_report: Return (program, report): seconds by stage, ops by type.
         **options:
@@ -86,8 +85,6 @@ def to_coreml(
     """
     if functions is not None and (source is not None or inputs is not None or input_params is not None):
         raise Error("to_coreml takes one source, or functions, and not both")
-    if functions is not None and trace is not None:
-        raise Error(_ONE_MODEL)
     alone = source if is_model(source) else (source, inputs, input_params)
     parts = [(model_name, alone)] if functions is None else _named(functions)
     traced = {
@@ -224,7 +221,8 @@ def _request(options: Mapping[str, Any], trace: Any) -> dict[str, Any]:
             raise WrongType(f"{keyword} is an object of coremltools", notes=[_OBJECTS])
     wanted = {field: _AS_NATIVE.get(keyword, _same)(given[keyword]) for field, keyword in FIELDS.items()}
     wanted["pass_options"] += _skipped(given["skip_ops"])
-    return wanted | {"trace": "" if trace is None else os.fspath(trace)}
+    paths = {"dump": given["debug_dump"], "trace": trace}
+    return wanted | {name: "" if path is None else os.fspath(path) for name, path in paths.items()}
 
 
 def _same(value: Any) -> Any:
@@ -362,7 +360,6 @@ _AS_NATIVE: dict[str, Callable[[Any], Any]] = {
     "skip": lambda given: list(_names("skip", given)),
     "options": _options,
     "metadata": _metadata,
-    "debug_dump": lambda given: "" if given is None else os.fspath(given),
 }
 
 

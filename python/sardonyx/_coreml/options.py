@@ -48,7 +48,7 @@ class CoremlOptions(TypedDict, total=False):
     """What the package says of itself: `{"author": "A"}`; also license, version, description, and keys of
     your own."""
     passes: str | Sequence[str]
-    """What runs on the program: a preset of coremltools' passes, or a list of them."""
+    """What runs on the program: a preset (`sardonyx passes coreml` lists this one), or a list of passes."""
     skip: Sequence[str]
     """Passes to skip."""
     options: Mapping[str, Any] | None
@@ -57,7 +57,7 @@ class CoremlOptions(TypedDict, total=False):
     """Whether the metadata name the source file and line of a function, and ops of texts and steps
     theirs."""
     debug_dump: str | os.PathLike | None
-    """A folder for the graph as text at each stage."""
+    """A folder for the graph as text at each stage; of several functions, in a folder for each."""
 
 
 DEFAULTS: dict[str, Any] = {
@@ -75,7 +75,7 @@ DEFAULTS: dict[str, Any] = {
     "states": None,
     "class_labels": None,
     "metadata": None,
-    "passes": "default",
+    "passes": "coreml",
     "skip": (),
     "options": None,
     "provenance": True,
@@ -100,7 +100,6 @@ FIELDS = {
     "skip": "skip",
     "pass_options": "options",
     "provenance": "provenance",
-    "dump": "debug_dump",
 }
 DOC = """\
         minimum_deployment_target: The oldest system that must run it: iOS15 to iOS18, iOS26, or one of the
@@ -131,10 +130,12 @@ DOC = """\
             `sardonyx.Classifier`, which also names the results.
         metadata: What the package says of itself: `{"author": "A"}`; also license, version, description,
             and keys of your own.
-        passes: What runs on the program: a preset of coremltools' passes, or a list of them.
+        passes: What runs on the program: a preset (`sardonyx passes coreml` lists this one), or a list of
+            passes.
         skip: Passes to skip.
         options: Options of single passes: `{"add_fp16_cast.skip_ops": "auto"}`.
         provenance: Whether the metadata name the source file and line of a function, and ops of texts and
             steps theirs.
-        debug_dump: A folder for the graph as text at each stage.
+        debug_dump: A folder for the graph as text at each stage; of several functions, in a folder for
+            each.
 """

@@ -8,6 +8,7 @@
 
 #include "passes/catalog.h"
 #include "sardonyx/ir.h"
+#include "sardonyx/observe.h"
 
 namespace sardonyx {
 namespace {
@@ -341,14 +342,18 @@ TEST(MilPassOptions, RangesThatAreToldSpareTheRuns) {
 
 TEST(MilPassOptions, WhatStaysInSinglePrecisionIsExplained) {
   const auto m = parse("graph mil(x: f32[3]) { s = sigmoid(x) a = add(s, f32 60000) b = add(a, f32 60000) return b }");
-  std::vector<std::string> told;
+  struct : Observer {
+    void near_miss(std::string_view pass, std::string_view node, std::string_view why) override {
+      told.push_back(fmt::format("{}: {}: {}", pass, node, why));
+    }
+    std::vector<std::string> told;
+  } observer;
   PassRequest request{.passes = {"add_fp16_cast"}, .options = {{"add_fp16_cast.skip_ops", "auto"}}, .strict = true};
   request.explain = {"add_fp16_cast"};
-  request.on_near_miss = [&](std::string_view pass, std::string_view node, std::string_view why) {
-    told.push_back(fmt::format("{}: {}: {}", pass, node, why));
-  };
+  request.observer = &observer;
   run_passes(*m, request);
-  EXPECT_EQ(fmt::format("{}", fmt::join(told, "; ")), "add_fp16_cast: b = add(a, f32 60000): half precision: it overflows");
+  EXPECT_EQ(fmt::format("{}", fmt::join(observer.told, "; ")),
+            "add_fp16_cast: b = add(a, f32 60000): half precision: it overflows");
 }
 
 TEST(MilPassNames, OfWhatStacksWere) {

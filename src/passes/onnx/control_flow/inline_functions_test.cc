@@ -3,6 +3,7 @@
 
 #include "passes/catalog.h"
 #include "sardonyx/ir.h"
+#include "sardonyx/observe.h"
 
 namespace sardonyx {
 namespace {
@@ -30,11 +31,14 @@ opset 18, "own" 1, "other" 1
 graph(x: f32[3]) { z: f32[3] = other::g(x)  y = own::f(z)  return y }
 function own::f(a) opset 18, )" +
                          imports + " { b: f32[3] = other::g(a)  return b }");
-    size_t count = 0;
+    struct : Observer {
+      void near_miss(std::string_view, std::string_view, std::string_view) override { ++count; }
+      size_t count = 0;
+    } observer;
     PassRequest request{.passes = {"inline_functions"}, .strict = true, .explain = {"inline_functions"}};
-    request.on_near_miss = [&](std::string_view, std::string_view, std::string_view) { ++count; };
+    request.observer = &observer;
     run_passes(*m, request);
-    return count;
+    return observer.count;
   };
   EXPECT_EQ(near_misses("\"other\" 1"), 0u);
   EXPECT_EQ(near_misses("\"other\" 2"), 1u);
