@@ -174,6 +174,7 @@ ordered_json json_of(const CoremlMetadata& m) {
 }
 
 ordered_json json_of(CoremlPrecision precision) { return precision == CoremlPrecision::kF16 ? "f16" : "f32"; }
+ordered_json json_of(bool flag) { return flag; }
 ordered_json json_of(const std::filesystem::path& path) { return path.empty() ? ordered_json() : ordered_json(path.string()); }
 ordered_json json_of(const std::string& text) { return text; }
 ordered_json json_of(const std::vector<std::string>& list) { return list; }
@@ -214,6 +215,7 @@ ToCoremlOptions coreml_options(const Given& given) {
   for (const std::string& t : given.list("output-type")) how.output_types.push_back(float_of(t));
   if (given.has("class-labels")) how.classifier = classifier_of(given.text("class-labels"));
   how.metadata = metadata_of(given);
+  how.provenance = given.text("provenance") != "off";
   return how;
 }
 

@@ -66,7 +66,7 @@ constexpr Option kOptions[] = {
     {"convert/fF compare/f", "--inputs-as-nchw", "0,1", "Numbers of inputs that are NCHW in the model"},
     {"convert/fF compare/f", "--outputs-as-nchw", "0,1", "Numbers of results that are NCHW in the model"},
     {"convert/fF", "--name", "NAME", "Name of the graph (default: the function's)"},
-    {"convert/f", "--provenance", "off|line|full", "Source lines in the model", "line"},
+    {"convert/fFc", "--provenance", "off|line|full", "Source lines in the model; Core ML has them or not", "line"},
     {"convert/fFl compare/f info/f", "--plugin", "FILE...", "Shared object with lowerings (sardonyx/plugin.h)"},
     // What the result is for
     {"convert/fol optimize/o info/f", "--opset", "OPSET",

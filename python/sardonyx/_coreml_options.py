@@ -55,6 +55,9 @@ class CoremlOptions(TypedDict, total=False):
     """Passes to skip."""
     options: Mapping[str, Any] | None
     """Options of single passes: `{"add_fp16_cast.skip_ops": "auto"}`."""
+    provenance: bool
+    """Whether the metadata name the source file and line of a function, and ops of texts and steps
+    theirs."""
     debug_dump: str | os.PathLike | None
     """A folder for the graph as text at each stage."""
 
@@ -77,6 +80,7 @@ DEFAULTS: dict[str, Any] = {
     "passes": "default",
     "skip": (),
     "options": None,
+    "provenance": True,
     "debug_dump": None,
 }
 # The keyword of each field of the native options.
@@ -97,6 +101,7 @@ FIELDS = {
     "passes": "passes",
     "skip": "skip",
     "pass_options": "options",
+    "provenance": "provenance",
     "dump": "debug_dump",
 }
 DOC = """\
@@ -131,5 +136,7 @@ DOC = """\
         passes: What runs on the program: a preset of coremltools' passes, or a list of them.
         skip: Passes to skip.
         options: Options of single passes: `{"add_fp16_cast.skip_ops": "auto"}`.
+        provenance: Whether the metadata name the source file and line of a function, and ops of texts and
+            steps theirs.
         debug_dump: A folder for the graph as text at each stage.
 """

@@ -160,7 +160,8 @@ def to_coreml(
     if unknown := set(named) - {name for name, _ in pairs}:
         raise Error(f"no function has the results of the states {', '.join(sorted(unknown))}")
     wanted["states"] = list(dict.fromkeys(pairs))
-    wanted["metadata"][-1].extend(_source_lines([(name, part[0]) for name, part in parts]))
+    if wanted["provenance"]:
+        wanted["metadata"][-1].extend(_source_lines([(name, part[0]) for name, part in parts]))
     if functions is None:
         return _written(output_path, lambda out: [models[0][1].save_coreml(out, wanted, programs[0])])
     return _written(output_path, lambda out: _native.convert_functions(models, out, wanted))

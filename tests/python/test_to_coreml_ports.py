@@ -373,3 +373,15 @@ def test_what_is_made_of_the_table_of_options():
         coreml.from_onnx("x.onnx", author="A")
     with pytest.raises(TypeError, match="no keyword 'sizes'"):
         sardonyx.to_coreml(lambda x: x, [(3,)], sizes=["T <= 3"])
+
+
+def test_source_lines_may_be_left_out(tmp_path):
+    def net(x):
+        return x + x
+
+    for provenance in (True, False):
+        sardonyx.to_coreml(net, [(3, 5)], output_path=tmp_path / "x.mlpackage", provenance=provenance)
+        metadata = check_types(tmp_path / "x.mlpackage").description.metadata.userDefined
+        assert ("com.github.sardonyx.source_file" in metadata) == provenance
+    (tmp_path / "in.sx").write_text("graph(x: f32[3]) {\n  y = Neg(x)\n  return y\n}\n")
+    run_command("convert", tmp_path / "in.sx", "-o", tmp_path / "y.mlpackage", "--provenance", "off")
