@@ -179,13 +179,13 @@ def test_folders_of_core_ml(package, tmp_path):  # noqa: F811
     (tmp_path / "in").mkdir()
     (tmp_path / "in/m.mlpackage").symlink_to("../real/x.mlpackage")
     before = files_in(tmp_path / "real")
-    optimize(tmp_path / "in", "-o", tmp_path / "out", command=("optimize"))
+    optimize(tmp_path / "in", "-o", tmp_path / "out", command=("optimize",))
     assert {name.split("/")[0] for name in files_in(tmp_path / "out")} == {"m.mlpackage"}
     assert files_in(tmp_path / "real") == before
-    optimize(package, "-o", tmp_path / "in/m.mlpackage", command=("optimize"))  # replaces the link
+    optimize(package, "-o", tmp_path / "in/m.mlpackage", command=("optimize",))  # replaces the link
     assert not (tmp_path / "in/m.mlpackage").is_symlink() and files_in(tmp_path / "real") == before
     (tmp_path / "gone.mlpackage").symlink_to("real/new.mlpackage")
-    optimize(package, "-o", tmp_path / "gone.mlpackage", command=("optimize"))
+    optimize(package, "-o", tmp_path / "gone.mlpackage", command=("optimize",))
     assert not (tmp_path / "gone.mlpackage").is_symlink() and files_in(tmp_path / "real") == before
     shares = [p for p in (tmp_path / "in").rglob("*") if p.is_file() and p.stat().st_nlink > 1]
     assert not shares
@@ -200,14 +200,14 @@ def test_a_package_of_links(package, tmp_path):  # noqa: F811
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(os.path.relpath(tmp_path / f"blobs/{number}", link.parent))
     before = files_in(tmp_path)
-    optimize(tmp_path / "snapshot", "-o", tmp_path / "out", command=("optimize"))
-    optimize(package, "-o", tmp_path / "plain.mlpackage", command=("optimize"))
+    optimize(tmp_path / "snapshot", "-o", tmp_path / "out", command=("optimize",))
+    optimize(package, "-o", tmp_path / "plain.mlpackage", command=("optimize",))
     assert files_in(tmp_path / "out/x.mlpackage") == files_in(tmp_path / "plain.mlpackage")
     shutil.rmtree(tmp_path / "out")
     shutil.rmtree(tmp_path / "plain.mlpackage")
     assert files_in(tmp_path) == before
     (tmp_path / "snapshot/x.mlpackage/notes").symlink_to("/etc/passwd")
-    done = optimize(tmp_path / "snapshot/x.mlpackage", "-o", tmp_path / "y.mlpackage", command=("optimize"), ok=False)
+    done = optimize(tmp_path / "snapshot/x.mlpackage", "-o", tmp_path / "y.mlpackage", command=("optimize",), ok=False)
     assert done.returncode == 1 and "leads out of the package" in done.stderr
 
 

@@ -391,7 +391,8 @@ def test_source_lines_may_be_left_out(tmp_path):
         return x + x
 
     for provenance in (True, False):
-        program = sardonyx.to_coreml(net, [(3, 5)], output_path=tmp_path / "x.mlpackage", provenance=provenance)
-        assert ("com.github.sardonyx.source_file" in program.user_defined_metadata) == provenance
+        sardonyx.to_coreml(net, [(3, 5)], output_path=tmp_path / "x.mlpackage", provenance=provenance)
+        metadata = check_types(tmp_path / "x.mlpackage").description.metadata.userDefined
+        assert ("com.github.sardonyx.source_file" in metadata) == provenance
     (tmp_path / "in.sx").write_text("graph(x: f32[3]) {\n  y = Neg(x)\n  return y\n}\n")
     run_command("convert", tmp_path / "in.sx", "-o", tmp_path / "y.mlpackage", "--provenance", "off")
