@@ -547,9 +547,7 @@ def test_metadata_says_where_a_model_comes_from(tmp_path):
     model = mlp()
     model.producer_name, model.producer_version = "maker", "2.7"
     (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
-    sardonyx.to_coreml(
-        tmp_path / "net.onnx", output_path=tmp_path / "o.mlpackage", metadata={"key": "value"}
-    )
+    sardonyx.to_coreml(tmp_path / "net.onnx", output_path=tmp_path / "o.mlpackage", metadata={"key": "value"})
     loaded = ct.models.MLModel(str(tmp_path / "o.mlpackage"), skip_model_load=True)
     found = {k.removeprefix("com.github.sardonyx."): v for k, v in loaded.user_defined_metadata.items()}
     assert found == {

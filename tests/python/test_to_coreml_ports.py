@@ -366,7 +366,7 @@ def test_images_are_values(tmp_path):
     made = []
     for how in ({"color": "bgr", "scale": 0.5, "bias": [-1, -1, -1]}, sardonyx.Image("bgr", scale=0.5, bias=-1)):
         sardonyx.to_coreml(picture(3), output_path=tmp_path / "x.mlpackage", image_inputs={"x": how})
-        made.append(coreml.load(tmp_path / "x.mlpackage", mmap=False).text())
+        made.append(sardonyx.coreml.load(tmp_path / "x.mlpackage", mmap=False).text())
     assert made[0] == made[1] and "0.5" in made[0]
 
 
