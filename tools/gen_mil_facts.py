@@ -55,7 +55,7 @@ def result_counts(name: str) -> tuple[int, int]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Readers: how a parameter is read, where its element type does not say. Other parameters that are integers are one.
+# Readers: how a parameter is read, where its element type does not say. Other integer parameters are scalars.
 
 LISTS = """begin block_shape crop_height crop_width crops dims end kernel_sizes output_shape pad paddings reps shape shapes
     split_sizes""".split()

@@ -3,10 +3,11 @@
 //   if (const auto t = mil::Transpose::of(n, facts)) use(t->perm());    // nullopt unless n is a transpose
 //   const mil::Concat concat(n, facts);                                 // n must be a concat
 //
-// Data is a Value*, null if absent. A parameter is its value: what the op gives, else its default. It is nullopt if
-// it is computed at run time, or absent without a default: so are the axes of a reduction over all axes. Flags are
-// false then. Axes count from the front; nullopt if one is out of range, or negative and the rank is unknown. A
-// parameter as an operand, to give it to another op: value_in("pad_type").
+// Data is a Value*, null if absent. A parameter is its value: what the op gives, else its default. It is
+// nullopt (a flag is false) if it is computed at run time, or absent without a default, as the axes of a
+// reduction over all axes are. Axes count from the front; nullopt if one is out of range, or negative and the
+// rank is unknown. value_in("pad_type") is a parameter as an operand, to give it to another op, and
+// ints_in("perm") is a list as it is written.
 #pragma once
 
 #include "dialects/mil/ops.h"
