@@ -59,7 +59,7 @@ def sardonyx_writes(i):
 def test_lines_modules_and_lowerings_of_replaced_nodes(tmp_path):
     small = optimized(tmp_path, sardonyx_writes)
     assert [n.op_type for n in small.graph.node] == ["Gelu", "Tanh"]
-    (of_gelu,) = where(tmp_path / "small.onnx", "g")
+    (of_gelu,) = where(tmp_path / "small.onnx", "--node", "g")
     assert of_gelu["op"] == "Gelu" and of_gelu["module"] == "Net/act" and of_gelu["rules"] == ["older_pass"]
     assert {(s["file"], s["line"], s["function"]) for s in of_gelu["lines"]} == {
         ("net.py", n, "forward") for n in (41, 42, 43)
@@ -75,7 +75,7 @@ def test_lines_modules_and_lowerings_of_replaced_nodes(tmp_path):
 
 def test_stack_traces_of_pytorch(tmp_path):
     optimized(tmp_path, lambda i: {"namespace": "Net/act", "pkg.torch.onnx.stack_trace": TORCH.format(line=41 + i % 2)})
-    (of_gelu,) = where(tmp_path / "small.onnx", "g")
+    (of_gelu,) = where(tmp_path / "small.onnx", "--node", "g")
     assert {(s["file"], s["line"], s["function"]) for s in of_gelu["lines"]} == {
         ("net.py", n, "forward") for n in (41, 42)
     }
@@ -83,7 +83,7 @@ def test_stack_traces_of_pytorch(tmp_path):
     # Where all frames are PyTorch's, they are told.
     inside = "\n".join(TORCH.format(line=0).splitlines()[2:])
     optimized(tmp_path, lambda i: {"pkg.torch.onnx.stack_trace": inside})
-    (of_gelu,) = where(tmp_path / "small.onnx", "g")
+    (of_gelu,) = where(tmp_path / "small.onnx", "--node", "g")
     assert [(s["file"], s["line"]) for s in of_gelu["lines"]] == [("activation.py", 712)]
 
 
