@@ -3,6 +3,9 @@
 //
 // --write-models=FOLDER also writes the cases as ONNX models (sx_test_models.h).
 //
+// sx_test --fmt [--check] PATH... writes the graphs of Core ML's cases in their shortest form instead
+// (sx_test_format.h); with --check, it only names the files that would change.
+//
 // sx_test --fuzz runs rules on random graphs instead (sx_test_fuzz.h):
 //   sx_test --fuzz[=EFFORT] [--seed=N] [--report] [--filter=TEXT] PATH...
 //
@@ -36,6 +39,7 @@
 #include "sardonyx/error.h"
 #include "sardonyx/ir.h"
 #include "sx_test_cases.h"
+#include "sx_test_format.h"
 #include "sx_test_fuzz.h"
 #include "sx_test_models.h"
 
@@ -46,6 +50,12 @@ struct Totals {
   size_t passed = 0, failed = 0, blessed = 0;
   Values values;
 };
+
+void write_lines(const std::filesystem::path& path, const std::vector<std::string>& lines) {
+  std::ofstream out(path);
+  for (const std::string& line : lines) out << line << '\n';
+  if (!out.flush()) throw Error(ErrorCode::kIo, fmt::format("cannot write {}", path.string()));
+}
 
 void run_file(const std::filesystem::path& path, const std::string& filter, bool bless, ModelWriter* writer, Totals& totals) {
   CaseFile f;
@@ -87,9 +97,22 @@ void run_file(const std::filesystem::path& path, const std::string& filter, bool
                             f.lines.begin() + static_cast<std::ptrdiff_t>(c->expected_end));
     f.lines.insert(at, text);
   }
-  std::ofstream out(f.path);
-  for (const std::string& line : f.lines) out << line << '\n';
-  if (!out.flush()) throw Error(ErrorCode::kIo, fmt::format("cannot write {}", f.path.string()));
+  write_lines(f.path, f.lines);
+}
+
+int format_files(const std::vector<std::filesystem::path>& files, bool check) {
+  size_t changed = 0;
+  for (const auto& path : files) {
+    const CaseFile f = read_cases(path);
+    const std::vector<std::string> lines = format_cases(f);
+    if (lines == f.lines) continue;
+    ++changed;
+    std::cout << fmt::format("{}: {} lines{}\n", path.string(), f.lines.size(),
+                             check ? ", and not in their shortest form" : fmt::format(" become {}", lines.size()));
+    if (!check) write_lines(path, lines);
+  }
+  if (check && changed > 0) std::cout << "help: build/release/sx_test --fmt src tests\n";
+  return check && changed > 0 ? 1 : 0;
 }
 
 // The input graphs of the cases of passes, by pass.
@@ -104,7 +127,7 @@ std::map<std::string, std::vector<std::unique_ptr<Model>>> graphs_of_cases(const
 }
 
 int run(const std::vector<std::string>& arguments) {
-  bool bless = false, fuzz = false;
+  bool bless = false, fuzz = false, format = false, check = false;
   FuzzOptions fuzzing;
   std::string filter;
   std::optional<ModelWriter> writer;
@@ -112,6 +135,10 @@ int run(const std::vector<std::string>& arguments) {
   for (const std::string& a : arguments) {
     if (a == "--bless") {
       bless = true;
+    } else if (a == "--fmt") {
+      format = true;
+    } else if (a == "--check") {
+      check = true;
     } else if (a.starts_with("--filter=")) {
       filter = a.substr(9);
     } else if (a.starts_with("--write-models=")) {
@@ -127,12 +154,14 @@ int run(const std::vector<std::string>& arguments) {
       paths.emplace_back(a);
     } else {
       std::cerr << "usage: sx_test [--bless] [--filter=TEXT] [--write-models=FOLDER] PATH...\n"
+                   "       sx_test --fmt [--check] PATH...\n"
                    "       sx_test --fuzz[=EFFORT] [--seed=N] [--report] [--filter=TEXT] PATH...\nthere is no '"
                 << a << "'\n";
       return 2;
     }
   }
   const auto files = case_files(paths);
+  if (format) return format_files(files, check);
   if (fuzz) {
     fuzzing.filter = filter;
     return fuzz_rules(graphs_of_cases(files), fuzzing) > 0 ? 1 : 0;
