@@ -71,6 +71,12 @@ def cases() -> Result:
     return counted(done.returncode, int(counts[-1][0]), int(counts[-1][1]))
 
 
+def case_style() -> Result:
+    """Cases of Core ML in their shortest form."""
+    status = run(BUILD / "sx_test", "--fmt", "--check", "src", "tests")
+    return counted(status, 0 if status else 1, 0)
+
+
 def rules() -> Result:
     """Rewrite rules on random graphs. The runner's last line has its counts."""
     sys.stdout.flush()
@@ -162,8 +168,8 @@ def bench() -> Result:
 
 STEPS: dict[str, list[Callable[[], Result]]] = {
     "lint": [lint],
-    "test": [lint, unit, cases, rules, fuzz, fuzz_mil, consumer, python],
-    "test-all": [lint, unit, cases, rules, fuzz, fuzz_mil, consumer, python_all, coremltools],
+    "test": [lint, unit, cases, case_style, rules, fuzz, fuzz_mil, consumer, python],
+    "test-all": [lint, unit, cases, case_style, rules, fuzz, fuzz_mil, consumer, python_all, coremltools],
     "test-install": [wheel],
     "test-coremltools": [coremltools],
     "bench": [bench],
