@@ -132,75 +132,17 @@ void count_uses(const Block& block, Words& words) {
 // Writes a block with values nested in their users.
 class BlockWriter {
  public:
-  BlockWriter(const Words& words, std::vector<std::string>& lines) : words_(words), lines_(lines) {}
+  BlockWriter(const Words& words, size_t indent) : words_(words), space_(indent, ' ') {}
 
-  void write(const Block& block, size_t indent) {
-    std::vector<std::pair<size_t, std::vector<std::string>>> done;  // lines by the index of their statement
-    std::map<std::string, Nested> open;                             // values that wait for their user
-    const std::string space(indent, ' ');
-    // Nests in `text` what fits; the others get lines.
-    const auto nest = [&](size_t before, std::string& text, size_t limit) {
-      std::vector<std::string> inside;
-      for (const std::string& word : words_in(text)) {
-        if (open.contains(word)) inside.push_back(word);
-      }
-      const auto nested = [&] {
-        return replace_words(text, [&](const std::string& word) {
-          return std::ranges::find(inside, word) != inside.end() ? open.at(word).text : word;
-        });
-      };
-      const auto deepest = [&] {
-        int depth = 0;
-        for (const std::string& word : inside) depth = std::max(depth, open.at(word).depth);
-        return depth;
-      };
-      while (!inside.empty() && (before + width(nested()) > limit || deepest() >= kMostNested)) {
-        const bool deep = deepest() >= kMostNested;
-        const auto worst = std::ranges::max_element(inside, {}, [&](const std::string& word) {
-          const Nested& n = open.at(word);
-          return deep ? std::pair(static_cast<size_t>(n.depth), n.text.size()) : std::pair(n.text.size(), size_t{0});
-        });
-        const Nested& n = open.at(*worst);
-        done.push_back({n.index, {space + *worst + " = " + n.text}});
-        open.erase(*worst);
-        inside.erase(worst);
-      }
-      const int depth = inside.empty() ? 0 : deepest() + 1;
-      text = nested();
-      for (const std::string& word : inside) open.erase(word);
-      return depth;
-    };
-    for (size_t i = 0; i < block.statements.size(); ++i) {
-      const Statement& s = block.statements[i];
-      const std::string results = s.results.empty() ? "" : s.results + " = ";
-      if (s.bodies.empty()) {
-        std::string text = s.text[0];
-        const int depth = nest(indent + width(results), text, kWidth);
-        const auto word = words_.find(s.results);
-        const bool waits = word != words_.end() && word->second.nests && word->second.uses == 1 &&
-                           word->second.used_in == &block && (word->second.is_plain || is_returned_as(block, word));
-        if (waits) {
-          open[s.results] = {std::move(text), depth, i};
-        } else {
-          done.push_back({i, {space + results + text}});
-        }
-        continue;
-      }
-      std::string first = s.text.front(), last = s.text.back();
-      nest(indent, last, kWidth);
-      std::vector<std::string> lines{space + results + first};
-      for (size_t k = 0; k < s.bodies.size(); ++k) {
-        BlockWriter(words_, lines).write(s.bodies[k], indent + 2);
-        lines.push_back(space + (k + 1 < s.bodies.size() ? s.text[k + 1] : last));
-      }
-      done.push_back({i, std::move(lines)});
-    }
+  std::vector<std::string> write(const Block& block) {
+    for (size_t i = 0; i < block.statements.size(); ++i) statement(block, i);
     std::string result = block.result;
-    nest(indent, result, kWidth);
-    for (const auto& [word, n] : open) done.push_back({n.index, {space + word + " = " + n.text}});
-    std::ranges::stable_sort(done, {}, [](const auto& d) { return d.first; });
-    for (const auto& [index, lines] : done) lines_.insert(lines_.end(), lines.begin(), lines.end());
-    if (!result.empty()) lines_.push_back(space + result);
+    nest("", result);
+    for (const auto& [word, n] : open_) done_[n.index] = {space_ + word + " = " + n.text};
+    std::vector<std::string> lines;
+    for (const auto& [index, own] : done_) lines.insert(lines.end(), own.begin(), own.end());
+    if (!result.empty()) lines.push_back(space_ + result);
+    return lines;
   }
 
  private:
@@ -209,6 +151,71 @@ class BlockWriter {
     int depth = 0;     // of nested calls
     size_t index = 0;  // of the statement
   };
+
+  void statement(const Block& block, size_t i) {
+    const Statement& s = block.statements[i];
+    const std::string results = s.results.empty() ? "" : s.results + " = ";
+    std::string last = s.text.back();
+    const int depth = nest(s.bodies.empty() ? results : "", last);
+    if (s.bodies.empty()) {
+      if (waits(block, s.results)) {
+        open_[s.results] = {std::move(last), depth, i};
+      } else {
+        done_[i] = {space_ + results + last};
+      }
+      return;
+    }
+    std::vector<std::string>& lines = done_[i];
+    lines = {space_ + results + s.text.front()};
+    for (size_t k = 0; k < s.bodies.size(); ++k) {
+      const auto body = BlockWriter(words_, space_.size() + 2).write(s.bodies[k]);
+      lines.insert(lines.end(), body.begin(), body.end());
+      lines.push_back(space_ + (k + 1 < s.bodies.size() ? s.text[k + 1] : last));
+    }
+  }
+
+  // Whether the value can be nested in its user, which follows in this block.
+  bool waits(const Block& block, const std::string& results) const {
+    const auto found = words_.find(results);
+    if (found == words_.end()) return false;
+    const Word& word = found->second;
+    if (!word.nests || word.uses != 1 || word.used_in != &block) return false;
+    // A result keeps its name in the interface.
+    return word.is_plain || block.result.find(fmt::format(" {} = {}", word.name, results)) != std::string::npos;
+  }
+
+  // Nests in `text` what fits behind `before`; the others get lines. Returns the depth of calls in it.
+  int nest(std::string_view before, std::string& text) {
+    std::vector<std::string> inside;
+    for (const std::string& word : words_in(text)) {
+      if (open_.contains(word)) inside.push_back(word);
+    }
+    const auto nested = [&] {
+      return replace_words(text, [&](const std::string& word) {
+        return std::ranges::find(inside, word) != inside.end() ? open_.at(word).text : word;
+      });
+    };
+    const auto deepest = [&] {
+      int depth = 0;
+      for (const std::string& word : inside) depth = std::max(depth, open_.at(word).depth);
+      return depth;
+    };
+    while (!inside.empty() && (space_.size() + width(before) + width(nested()) > kWidth || deepest() >= kMostNested)) {
+      const bool deep = deepest() >= kMostNested;
+      const auto worst = std::ranges::max_element(inside, {}, [&](const std::string& word) {
+        const Nested& n = open_.at(word);
+        return deep ? std::pair(static_cast<size_t>(n.depth), n.text.size()) : std::pair(n.text.size(), size_t{0});
+      });
+      const Nested& n = open_.at(*worst);
+      done_[n.index] = {space_ + *worst + " = " + n.text};
+      open_.erase(*worst);
+      inside.erase(worst);
+    }
+    const int depth = inside.empty() ? 0 : deepest() + 1;
+    text = nested();
+    for (const std::string& word : inside) open_.erase(word);
+    return depth;
+  }
 
   // Columns, with values under their names.
   size_t width(std::string_view text) const {
@@ -220,13 +227,10 @@ class BlockWriter {
         .size();
   }
 
-  bool is_returned_as(const Block& block, Words::const_iterator word) const {
-    const std::string item = word->second.name + " = " + word->first;
-    return block.result.find(" " + item) != std::string::npos;
-  }
-
   const Words& words_;
-  std::vector<std::string>& lines_;
+  std::string space_;
+  std::map<size_t, std::vector<std::string>> done_;  // lines by the index of their statement
+  std::map<std::string, Nested> open_;               // values that wait for their user
 };
 
 // --- a graph of a case
@@ -352,7 +356,8 @@ class GraphFormatter {
     size_t at = 1;
     const Block block = read_block(lines, &at, 2);
     count_uses(block, words_);
-    BlockWriter(words_, out).write(block, 2);
+    const auto body = BlockWriter(words_, 2).write(block);
+    out.insert(out.end(), body.begin(), body.end());
     out.push_back(lines[at]);
     return out;
   }
