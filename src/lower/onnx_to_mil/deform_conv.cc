@@ -35,8 +35,8 @@ class DeformableWindows {
   }
 
   Value* result() {
-    Value* weight = ctx_.reshape(ctx_.in(1), std::vector<Dim>{Dim::of(groups_), Dim::of(out_channels_ / groups_),
-                                                              Dim::of(channels_ / groups_ * taps_)});
+    Value* weight = ctx_.reshape(
+        ctx_.in(1), std::vector<Dim>{Dim::of(groups_), Dim::of(out_channels_ / groups_), Dim::of(channels_ / groups_ * taps_)});
     Value* columns = ctx_.reshape(
         read(), std::vector<Dim>{batch_, Dim::of(groups_), Dim::of(channels_ / groups_ * taps_), Dim::of(positions_)});
     Value* y = b_.matmul(weight, columns, {.transpose_x = false, .transpose_y = false});
@@ -118,9 +118,9 @@ class DeformableWindows {
   Window w_;
   Dim batch_, groups_of_all_;
   int64_t groups_ = 1, offset_groups_ = 1, channels_ = 0, out_channels_ = 0;
-  int64_t height_ = 0, width_ = 0;      // of the image
-  int64_t rows_ = 0, columns_ = 0;      // of the result
-  int64_t taps_ = 0, positions_ = 0;    // elements of the window, elements of the result
+  int64_t height_ = 0, width_ = 0;    // of the image
+  int64_t rows_ = 0, columns_ = 0;    // of the result
+  int64_t taps_ = 0, positions_ = 0;  // elements of the window, elements of the result
 };
 
 }  // namespace
