@@ -166,7 +166,8 @@ uint64_t message_bytes(const Model& m) {
 // Optimizes a copy of a sardonyx.ir.Model. The copy shares the weights.
 nb::tuple optimize_model_handle(PyModel& of, const nb::dict& options) {
   check_complete(*of.store);
-  const OptimizeOptions o = options_of(options);
+  PythonProgress progress(options);
+  const OptimizeOptions o = options_of(options, &progress);
   OptimizeReport report;
   std::shared_ptr<Model> model = clone_model(*of.ptr);
   std::shared_ptr<Model> before = clone_model(*of.ptr);  // Python may change `of` while the lock is released

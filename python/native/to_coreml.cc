@@ -30,8 +30,6 @@ void decode(nb::handle given, Value& to) {
   to = nb::cast<Value>(given);
 }
 
-void decode(nb::handle given, std::filesystem::path& to) { to = nb::cast<std::string>(given); }
-
 void decode(nb::handle given, CoremlPrecision& to) {
   to = nb::cast<std::string>(given) == "f16" ? CoremlPrecision::kF16 : CoremlPrecision::kF32;
 }
