@@ -36,7 +36,7 @@ def test_steps_and_a_dump_of_several_functions(net, tmp_path):
         sardonyx("convert", "-o", tmp_path / f"plain{len(more)}" / "m.mlpackage", *functions, *more)
     assert files_in(tmp_path / "plain0") == files_in(tmp_path / "plain4")
     assert {p.parent.name for p in (tmp_path / "dump").rglob("*_lowered.sx")} == {"a", "b"}
-    package.coreml.from_onnx(
+    package.to_coreml(
         functions={"a": net, "b": net},
         output_path=tmp_path / "python.mlpackage",
         minimum_deployment_target="iOS18",

@@ -463,7 +463,7 @@ def test_impossible_functions(tmp_path, options, message):
 
 def test_an_error_in_a_function_names_it(tmp_path):
     b = Builder()
-    bad = b.model(y=b.op("Det", b.input("x", [3, 3])))
+    bad = b.model(y=b.op("Det", b.input("x", [5, 5])))
     with pytest.raises(sardonyx.Error, match="in the function 'bad'"):
         sardonyx.to_coreml(
             functions={"good": step(3), "bad": bad},
