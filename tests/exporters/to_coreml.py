@@ -29,9 +29,10 @@ def saturates() -> bool:
     import onnxruntime
     from onnx import TensorProto, helper
 
-    ports = [helper.make_tensor_value_info("a", TensorProto.UINT8, [1, 8])], [
-        helper.make_tensor_value_info("y", TensorProto.INT32, [1, 1])
-    ]
+    ports = (
+        [helper.make_tensor_value_info("a", TensorProto.UINT8, [1, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, [1, 1])],
+    )
     weights = helper.make_tensor("b", TensorProto.INT8, [8, 1], [127] * 8)
     graph = helper.make_graph([helper.make_node("MatMulInteger", ["a", "b"], ["y"])], "product", *ports, [weights])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
