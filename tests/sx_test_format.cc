@@ -508,11 +508,11 @@ bool holds(const CaseFile& f, const Case& c, const CaseText& text) {
 }
 
 CaseText shortest(const CaseFile& f, const Case& c) {
-  const CaseText old = text_of_case(f, c);
+  CaseText old = text_of_case(f, c);
   if (c.verdict == "exactly") return old;
   for (const Style style : {Style{true, false}, Style{true, true}, Style{false, false}, Style{false, true}}) {
     try {
-      const CaseText text = shortened(old, c, style);
+      CaseText text = shortened(old, c, style);
       if (text == old || holds(f, c, text)) return text;
     } catch (const Error& e) {
       std::cerr << fmt::format("{}:{}: \"{}\" stays as it is: {}\n", f.path.string(), c.line, c.claim, e.what());
