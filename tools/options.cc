@@ -249,7 +249,8 @@ std::vector<std::string_view> Option::choices() const {
 bool Option::applies_to(std::string_view command, Kind kind) const {
   const std::string_view found = entry(commands, command);
   const size_t slash = found.find('/');
-  return slash == std::string_view::npos || found.find(static_cast<char>(kind), slash) != std::string_view::npos;
+  if (slash == std::string_view::npos || found == "/") return true;
+  return found.find(static_cast<char>(kind), slash) != std::string_view::npos;
 }
 
 std::string_view Option::formats(std::string_view command) const {

@@ -343,6 +343,10 @@ def test_few_commands_and_few_options():
     assert len(names) <= 60, sorted(names)
 
 
+def test_options_of_the_command_itself_are_for_all_formats():
+    assert "ONNX: Print" not in command("--help").stdout
+
+
 def test_the_page_lists_the_options():
     root = Path(__file__).parents[2]
     sys.path.insert(0, str(root / "scripts"))
