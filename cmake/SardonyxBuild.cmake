@@ -105,5 +105,5 @@ function(sardonyx_precompile_module_headers target)
     <nanobind/stl/string.h>
     <nanobind/stl/string_view.h>
     <nanobind/stl/vector.h>
-    "${PROJECT_SOURCE_DIR}/include/sardonyx/ir.h")
+    <sardonyx/ir.h>)
 endfunction()

@@ -11,7 +11,7 @@ if(unit_sources)
   target_include_directories(sx_unit PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   target_link_libraries(sx_unit PRIVATE sardonyx_inside GTest::gtest GTest::gtest_main)
   if(SARDONYX_PCH)
-    target_precompile_headers(sx_unit PRIVATE <gtest/gtest.h> "${PROJECT_SOURCE_DIR}/include/sardonyx/ir.h")
+    target_precompile_headers(sx_unit PRIVATE <gtest/gtest.h> <sardonyx/ir.h>)
   endif()
   # Tests find files by their path from the root.
   add_test(NAME unit COMMAND sx_unit --gtest_brief=1 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
