@@ -270,6 +270,9 @@ def test_the_site_is_whole(tmp_path):
     assert '<a href="passes/onnx/fuse_gelu.html">' in operators
     python_page = (tmp_path / "python/index.html").read_text()
     assert all(name in python_page for name in ("sardonyx.to_onnx", "sardonyx.optimize", "sardonyx.compare"))
+    compat_page = (tmp_path / "python/compat.html").read_text()
+    functions = ("jax2onnx.to_onnx", "onnxsim.simplify", "onnxslim.slim", "coremltools.convert")
+    assert all(f'id="sardonyx.compat.{name}"' in compat_page for name in functions)
     index = json.loads((tmp_path / "search/search_index.json").read_text())
     assert any("fuse_gelu" in d["location"] for d in index["docs"])
     # The search of pages that are opened as files: its data as a script, and what stands for the worker.

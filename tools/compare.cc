@@ -50,6 +50,8 @@ int compare(const Given& given) {
   given.require_fit(Kind::kOnnx, first);
   const auto before = read_model(opened(first), read_options(given)), after = read_model(opened(second), read_options(given));
   const bool across = before->dialect() != after->dialect();
+  if (across && given.has("numerics"))
+    refuse("--numerics is for two models of one format", {"help: --rtol and --atol say what counts as equal between formats"});
   const Numerics numerics = across ? Numerics::kRelaxed : numerics_named(given.text("numerics"), before->dialect());
   const std::optional<Tolerance> tolerance = tolerance_of(given);
   const ModelComparison check = compare_models(*before, *after, numerics, given.text("target"), tolerance);

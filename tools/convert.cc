@@ -30,10 +30,6 @@
 namespace sardonyx::tools {
 namespace {
 
-[[noreturn]] void refuse(std::string what, std::vector<std::string> notes = {}) {
-  throw Error(ErrorCode::kInvalidArgument, std::move(what), std::move(notes));
-}
-
 // --- From ONNX to Core ML
 
 // Converts the models of several functions, or the model, to a package.

@@ -15,10 +15,6 @@
 namespace sardonyx::tools {
 namespace {
 
-[[noreturn]] void refuse(std::string what, std::vector<std::string> notes = {}) {
-  throw Error(ErrorCode::kInvalidArgument, std::move(what), std::move(notes));
-}
-
 // "T <= 512" is a bound, "T=128" the size by default.
 bool is_default_size(const std::string& text) {
   const size_t equals = text.find('=');
@@ -87,20 +83,18 @@ CoremlImage image_of(std::string_view text) {
     return part == "rgb" || part == "bgr" || part == "gray" || part == "gray16";
   };
   const auto fail = [&] {
-    throw Error(
-        ErrorCode::kInvalidArgument, fmt::format("'{}' describes no image", text),
+    refuse(
+        fmt::format("'{}' describes no image", text),
         {"expected a name and colors (rgb, bgr, gray, gray16), for an input also a scale and a number to add for each channel: "
          "x:rgb, x:gray:0.0039 or x:bgr:0.0078125:-1,-1,-1"});
   };
   const auto numbers = [&](std::string_view list) {
     std::vector<double> found;
-    for (size_t at = 0; at <= list.size();) {
-      const size_t comma = std::min(list.find(',', at), list.size());
-      const std::string one(list.substr(at, comma - at));
+    for (std::string_view part : split(list, ',')) {
+      const std::string one(part);
       char* end = nullptr;
       found.push_back(std::strtod(one.c_str(), &end));
       if (one.empty() || *end != '\0' || !std::isfinite(found.back())) fail();
-      at = comma + 1;
     }
     return found;
   };
@@ -131,8 +125,7 @@ CoremlFloat float_of(std::string_view text) {
   const std::string_view type = equals == std::string_view::npos ? text : text.substr(equals + 1);
   const bool is_half = type == "f16" || type == "fp16", is_single = type == "f32" || type == "fp32";
   if ((!is_half && !is_single) || equals == 0)
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' gives no element type", text),
-                {"expected a name and f16 or f32, as x=f16, or f16 alone for all"});
+    refuse(fmt::format("'{}' gives no element type", text), {"expected a name and f16 or f32, as x=f16, or f16 alone for all"});
   return {std::string(text.substr(0, equals == std::string_view::npos ? 0 : equals)), is_half ? DType::kF16 : DType::kF32};
 }
 
@@ -180,23 +173,23 @@ ordered_json json_of(const std::vector<std::string>& list) { return list; }
 
 }  // namespace
 
-ToCoremlOptions coreml_options(const Given& given) {
-  ToCoremlOptions how;
+CoremlPrecision coreml_precision(const Given& given) {
   const std::string precision = given.text("precision", "f16");
   if (precision != "f16" && precision != "f32") refuse(fmt::format("Core ML computes in f16 or f32, not in {}", precision));
-  how.precision = precision == "f16" ? CoremlPrecision::kF16 : CoremlPrecision::kF32;
+  return precision == "f16" ? CoremlPrecision::kF16 : CoremlPrecision::kF32;
+}
+
+ToCoremlOptions coreml_options(const Given& given) {
+  ToCoremlOptions how;
+  how.precision = coreml_precision(given);
   how.target = given.text("target", how.target);
   how.skip = given.list("skip");
   how.pass_options = pass_options(given);
   if (given.has("keep-f32")) how.pass_options.emplace_back("add_fp16_cast.skip_ops", given.text("keep-f32"));
   if (given.has("passes")) {
-    how.passes.clear();
     const std::string passes = given.text("passes");
-    for (size_t at = 0; at <= passes.size();) {
-      const size_t end = std::min(passes.find(',', at), passes.size());
-      how.passes.push_back(passes.substr(at, end - at));
-      at = end + 1;
-    }
+    how.passes.clear();
+    for (std::string_view pass : split(passes, ',')) how.passes.emplace_back(pass);
   }
   for (const std::string& s : given.list("state")) how.states.push_back(at_equals(s, "a state as input=result"));
   for (const std::string& s : given.list("size")) {

@@ -7,7 +7,8 @@
 
 namespace sardonyx::tools {
 
-// Throws kInvalidArgument.
+// These throw kInvalidArgument. The precision is half without --precision.
+CoremlPrecision coreml_precision(const Given& given);
 ToCoremlOptions coreml_options(const Given& given);
 // The same as keywords of sardonyx.to_coreml.
 ordered_json coreml_keywords(const Given& given);

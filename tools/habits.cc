@@ -18,10 +18,6 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-[[noreturn]] void refuse(std::string what, std::vector<std::string> notes) {
-  throw Error(ErrorCode::kInvalidArgument, std::move(what), std::move(notes));
-}
-
 bool is_model(const std::string& argument) {
   const std::string suffix = std::filesystem::path(argument).extension().string();
   std::error_code none;
@@ -169,7 +165,7 @@ constexpr std::pair<std::string_view, std::string_view> kTakenSilently[] = {
 
 // Options of earlier versions and of other optimizers, and the equivalent options.
 constexpr std::pair<std::string_view, std::string_view> kOtherOptions[] = {
-    {"--compute-precision", "--precision f16"},
+    {"--compute-precision", "--precision f16 or f32"},
     {"--skip-ops", "--keep-f32 OPS"},
     {"--double", "--precision f64"},
     {"--changes", "-v"},
@@ -207,17 +203,20 @@ constexpr std::pair<std::string_view, std::string_view> kOtherOptions[] = {
     {"--inline-functions", "--functions inline"},
     {"--save-as-external-data", "--external-data"},
     {"--size-threshold", "--fold-budget BYTES"},
-    {"--no-large-tensor", "nothing: folding adds 1 % to a file at most"},
+    {"--no-large-tensor", "no option is needed: folding adds 1 % to a file at most"},
     {"--tensor-size-threshold", "--fold-budget BYTES"},
     {"--unused-output", "--outputs NAMES, the results to keep"},
     {"--inspect", "the command `sardonyx info`"},
     {"--override-input-shapes", "--input-shape x:1,3"},
     {"--batch", "--input-shape NAME:8,3,224,224, with the batch size in its place"},
     {"--batch-size", "--input-shape NAME:8,3,224,224, with the batch size in its place"},
-    {"-f", "no option: an existing file is replaced"},
-    {"--force", "no option: an existing file is replaced"},
+    {"-f", "no option is needed: an existing file is replaced"},
+    {"--force", "no option is needed: an existing file is replaced"},
     {"--fp16", "--precision f16, for Core ML"},
     {"--half", "--precision f16, for Core ML"},
+    {"--dtype", "--precision f16, for Core ML"},
+    {"--convert-to", "no option is needed: the suffix of -o decides the format"},
+    {"--minimum-deployment-target", "--target iOS17"},
 };
 
 // What is wrong with an option that the command does not have.
@@ -226,9 +225,7 @@ Error unknown_option(std::string_view command, std::string_view given) {
   std::vector<std::string_view> names;
   for (const Option* o : options_of(command)) {
     if (o->is_positional()) continue;
-    const size_t comma = std::min(o->names.find(','), o->names.size());
-    names.push_back(o->names.substr(0, comma));
-    if (comma < o->names.size()) names.push_back(o->names.substr(comma + 1));
+    for (std::string_view name : o->spellings()) names.push_back(name);
   }
   std::vector<std::string> notes;
   std::string_view meant = nearest(option, names);
@@ -239,7 +236,7 @@ Error unknown_option(std::string_view command, std::string_view given) {
   }
   for (const auto& [other, own] : kOtherOptions) {
     const bool is_there = !own.starts_with("-") || find_option(command, own.substr(0, own.find_first_of(" ,:="))) != nullptr;
-    if (other == option && is_there) notes.push_back(fmt::format("help: use {}", own));
+    if (other == option && is_there) notes.push_back(fmt::format("help: {}{}", own.starts_with("no ") ? "" : "use ", own));
   }
   if (notes.empty() && !meant.empty()) notes.push_back(fmt::format("did you mean {}?", meant));
   notes.push_back(fmt::format("help: `sardonyx {}{}--help`", command, command.empty() ? "" : " "));

@@ -115,7 +115,7 @@ void require_folders_of_their_own(std::span<const Job> jobs, const std::string& 
     throw Error(
         ErrorCode::kInvalidArgument,
         fmt::format("{} and {} would both have their data in '{}'", at->second->out.string(), j.out.string(), data_file),
-        {"help: without --data-file, each model's data file has the model's name"});
+        {"help: with --external-data alone, each model's data file has the model's name"});
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "commands.h"
 #include "console.h"
+#include "coreml_texts.h"
 #include "jobs.h"
 #include "output.h"
 #include "sardonyx/io.h"
@@ -27,7 +28,7 @@ PassRequest request_of(const Given& given, const std::string& passes, DialectId 
   PassRequest request{.passes = {}, .skip = given.list("skip"), .options = pass_options(given)};
   add_pipeline(passes, request);
   if (given.has("precision"))
-    request.options.emplace_back("compute_precision", given.text("precision") == "f16" ? "fp16" : "fp32");
+    request.options.emplace_back("compute_precision", coreml_precision(given) == CoremlPrecision::kF16 ? "fp16" : "fp32");
   if (given.has("keep-f32")) request.options.emplace_back("add_fp16_cast.skip_ops", given.text("keep-f32"));
   std::string types;  // one per line: names may contain commas
   for (const std::string& type : given.list("output-type")) types += long_type(type) + '\n';
@@ -128,12 +129,13 @@ void print_total(const Total& t, const std::string& to) {
       t.failed > 0 ? fmt::format("; {} failed", t.failed) : std::string());
 }
 
-// What each pass did, and how long it took.
+// What each pass did, and how long it took; of Core ML pipelines also where.
 void print_passes(const OptimizeReport& r) {
   size_t width = 4, idle = 0;
   double idle_seconds = 0;
   for (const PassReport& p : r.passes.passes) width = std::max(width, p.name.size());
-  for (const PassReport& p : r.passes.passes) {
+  for (size_t i = 0; i < r.passes.passes.size(); ++i) {
+    const PassReport& p = r.passes.passes[i];
     if (!p.changed) {
       ++idle;
       idle_seconds += p.seconds;
@@ -144,20 +146,12 @@ void print_passes(const OptimizeReport& r) {
       if (times > 0) did += fmt::format("{}{} {}", did.empty() ? "" : ", ", what, times);
     }
     say("  {:<{}} {:>9.1f} ms  {}\n", p.name, width, p.seconds * 1e3, did.empty() ? "changed" : did);
-  }
-  if (idle > 0) say("  {:<{}} {:>9.1f} ms  changed nothing\n", fmt::format("{} passes", idle), width, idle_seconds * 1e3);
-}
-
-// Prints what each pass of a Core ML pipeline changed.
-void print_changes(const OptimizeReport& r) {
-  for (size_t i = 0; i < r.changes.size(); ++i) {
-    const PassReport& p = r.passes.passes[i];
-    if (!p.changed) continue;
-    say("  {}  {:.1f} ms\n", p.name, p.seconds * 1e3);
+    if (i >= r.changes.size()) continue;
     for (const auto& [op, counts] : r.changes[i].ops) say("    {:<40} {:>6} -> {}\n", op, counts.first, counts.second);
     for (const ChangeLog::Firing& f : r.changes[i].firings)
       say("    {}at {} {}\n", f.rule.empty() ? std::string() : f.rule + " ", f.op, f.name);
   }
+  if (idle > 0) say("  {:<{}} {:>9.1f} ms  changed nothing\n", fmt::format("{} passes", idle), width, idle_seconds * 1e3);
 }
 
 ordered_json json_of(std::string_view command, const Job& job, const std::string& output, const std::string& trace,
@@ -282,7 +276,6 @@ int run(const std::vector<Job>& jobs, const Given& given, const Optimize& one) {
         print_report(in, out.empty() ? "(dry run: nothing is written)" : out, r, verbose);
       }
       if (!json && verbose) print_passes(r);
-      if (!json && verbose) print_changes(r);
     } catch (const Error& e) {
       progress.clear();
       if (jobs.size() == 1 && !json) throw;

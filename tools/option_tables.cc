@@ -16,12 +16,6 @@ namespace {
 constexpr std::string_view kExitCodes =
     "Exit codes: 0 done; 1 the input was refused, or a check failed; 2 the command line is wrong.";
 
-std::vector<std::string_view> names_of(const Option& o) {
-  const size_t comma = o.names.find(',');
-  if (comma == std::string_view::npos) return {o.names};
-  return {o.names.substr(0, comma), o.names.substr(comma + 1)};
-}
-
 // "FILE" of "FILE..."
 std::string_view placeholder(const Option& o) {
   std::string_view value = o.value;
@@ -31,14 +25,14 @@ std::string_view placeholder(const Option& o) {
 
 std::string spelled(const Option& o) {
   if (o.is_positional()) return std::string(o.names);
-  const std::string names = fmt::format("{}", fmt::join(names_of(o), ", "));
+  const std::string names = fmt::format("{}", fmt::join(o.spellings(), ", "));
   const std::string value(placeholder(o));
   return o.may_lack_value() ? fmt::format("{}[={}]", names, value.substr(1, value.size() - 2))
                             : names + (value.empty() ? "" : " ") + value;
 }
 
 std::string about(const Option& o, std::string_view command) {
-  const std::string_view formats = command == "compare" ? "" : o.formats(command);  // there, `after` tells
+  const std::string_view formats = o.formats(command);
   std::string text(o.about);
   if (formats == "ONNX" || formats == "Core ML") text = fmt::format("{}: {}", formats, text);
   return o.preset.empty() ? text : fmt::format("{} (default: {})", text, o.preset);
@@ -67,7 +61,7 @@ std::string usage(std::string_view command) {
     if (o->is_positional()) line += o->required ? fmt::format(" {}", o->names) : fmt::format(" [{}]", o->names);
   }
   for (const Option* o : options_of(command)) {
-    if (!o->is_positional() && o->required) line += fmt::format(" {} {}", names_of(*o).front(), o->value);
+    if (!o->is_positional() && o->required) line += fmt::format(" {} {}", o->spellings().front(), o->value);
   }
   return line + " [OPTIONS]";
 }
@@ -75,7 +69,7 @@ std::string usage(std::string_view command) {
 std::vector<std::string_view> words_of(std::string_view command) {
   std::vector<std::string_view> words;
   for (const Option* o : options_of(command)) {
-    if (!o->is_positional()) std::ranges::copy(names_of(*o), std::back_inserter(words));
+    std::ranges::copy(o->is_positional() ? o->choices() : o->spellings(), std::back_inserter(words));
   }
   return words;
 }
@@ -104,7 +98,7 @@ _sardonyx() {
 )";
   for (const Command& c : commands()) {
     for (const Option* o : options_of(c.name)) {
-      if (const auto choices = o->choices(); !choices.empty())
+      if (const auto choices = o->choices(); !o->is_positional() && !choices.empty())
         out += fmt::format("    '{}:--{}') COMPREPLY=($(compgen -W '{}' -- \"$cur\")); return ;;\n", c.name, o->name(),
                            fmt::join(choices, " "));
     }
@@ -157,7 +151,7 @@ _sardonyx() {
       const std::string value = !o->takes_value() ? ""
                                 : choices.empty() ? ":value:_files"
                                                   : fmt::format(":value:({})", fmt::join(choices, " "));
-      for (std::string_view name : names_of(*o))
+      for (std::string_view name : o->spellings())
         out += " \\\n        " + quoted(fmt::format("*{}[{}]{}", name, escaped(about(*o, c.name)), value));
     }
     out += "\n      ;;\n";
@@ -174,7 +168,7 @@ std::string fish() {
     for (const Option* o : options_of(c.name)) {
       if (o->is_positional()) continue;
       out += fmt::format("complete -c sardonyx -n {}", when);
-      for (std::string_view name : names_of(*o))
+      for (std::string_view name : o->spellings())
         out += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2)) : fmt::format(" -s {}", name.substr(1));
       if (const auto choices = o->choices(); !choices.empty())
         out += fmt::format(" -x -a {}", quoted(fmt::format("{}", fmt::join(choices, " "))));
@@ -236,7 +230,7 @@ std::string options_table() {
     std::string of, text(o.about);
     for (const Command& c : commands()) {
       if (find_option(c.name, "--" + std::string(o.name())) != &o) continue;
-      const std::string_view formats = c.name == "compare" ? "" : o.formats(c.name);
+      const std::string_view formats = o.formats(c.name);
       of += fmt::format("{}`{}`{}", of.empty() ? "" : ", ", c.name, formats.empty() ? "" : fmt::format(" ({})", formats));
     }
     if (!o.preset.empty()) text += fmt::format(" (default: {})", o.preset);

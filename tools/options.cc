@@ -43,7 +43,7 @@ constexpr Option kOptions[] = {
     {"profile", "model", "", "An ONNX file", {}, true},
     {"profile", "against", "?", "Another model, whose times stand beside"},
     {"passes", "name", "?", "A pass or a preset, or a part of the names to list"},
-    {"completion", "shell", "", "bash, zsh or fish", {}, true},
+    {"completion", "shell", "bash|zsh|fish", "bash, zsh or fish", {}, true},
     {"help", "command", "?", "The command"},
     // What is written
     {"convert", "-o,--output", "FILE", "What to write: its suffix decides the format; - is standard output", {}, true},
@@ -74,7 +74,7 @@ constexpr Option kOptions[] = {
     {"convert/fFcl compare/o info/f", "--target", "RUNTIME",
      "What must run the model: a runtime (ort-1.17) or web, for ONNX; iOS15 to iOS18, iOS26 (default: iOS17) or macOS, for "
      "Core ML"},
-    {"convert/fFc optimize/m compare/hf info/f", "--precision", "f32|f16|bf16|f64",
+    {"convert/fFc optimize/m compare/hf info/f", "--precision", "f32|f16|f64",
      "Precision of the computation. For Core ML f16 (default of convert) or f32; of functions f64 keeps 64-bit types. With "
      "compare: the ops of "
      "one Core ML program that f16 would break"},
@@ -103,8 +103,8 @@ constexpr Option kOptions[] = {
     {"view", "--passes", "PASSES", "Optimize, and show the model after each step: a preset, passes, or a file of passes"},
     {"convert/Fcom optimize", "--skip", "PASSES,...", "Passes (or pass/rule) to skip, separated by commas"},
     {"convert/Fcom optimize", "--option", "PASS.OPTION=VALUE...", "Set an option of one pass"},
-    {"convert/f optimize/o", "--functions", "keep|inline|outline",
-     "Functions of the model: inline calls of them, or (convert) outline repeated parts, too", "keep"},
+    {"convert/f", "--functions", "keep|outline", "Keep the functions of the program, or outline repeated parts, too", "keep"},
+    {"optimize/o", "--functions", "keep|inline", "Keep the functions of the model, or inline calls of them", "keep"},
     {"convert/fom optimize", "--strict", "", "Stop when a pass fails, instead of skipping it"},
     {"optimize/o", "--inputs", "A,B,...", "Values that become the inputs: only the part behind them is kept"},
     {"optimize/o", "--outputs", "A,B,...", "Values that become the results: only the part before them is kept"},
@@ -127,7 +127,7 @@ constexpr Option kOptions[] = {
     {"compare/h", "--runs", "N", "Number of runs on random inputs, without --calibrate", "2"},
     {"run compare/h", "--seed", "N", "Seed of random operators, and of the inputs: those that are missing are random", "0"},
     // Looking
-    {"diff info", "--most", "N", "How many nodes, tensors or lines to list (default: 60 of a diff, 5 of a summary)"},
+    {"diff info/om", "--most", "N", "How many nodes, tensors or lines to list (default: 60 of a diff, 5 of a summary)"},
     {"info/om", "--node", "NAME", "Print where a node or a result comes from"},
     {"info/om", "--line", "LINE", "List the nodes of this source line: model.py:41, function:41, model.py or :41"},
     {"info/om run", "--input-shape", "SHAPE...",
@@ -157,17 +157,10 @@ constexpr Option kHelp{"", "-h,--help", "", "Print this page"};
 
 // The entry of `commands` for the command: "optimize/o".
 std::string_view entry(std::string_view commands, std::string_view command) {
-  for (size_t at = 0; at <= commands.size();) {
-    const size_t end = std::min(commands.find(' ', at), commands.size());
-    const std::string_view one = commands.substr(at, end - at);
+  for (std::string_view one : split(commands, ' ')) {
     if (one.substr(0, one.find('/')) == command) return one.empty() ? "/" : one;
-    at = end + 1;
   }
   return {};
-}
-
-[[noreturn]] void refuse(std::string what, std::vector<std::string> notes = {}) {
-  throw Error(ErrorCode::kInvalidArgument, std::move(what), std::move(notes));
 }
 
 std::string page_of(std::string_view command) {
@@ -179,13 +172,19 @@ bool is_count(std::string_view text, uint64_t& n) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-double number_of(const std::string& text) {
+// The number in front, and what follows it; -1 without one.
+std::pair<double, std::string> number_and_unit(const std::string& text) {
   size_t used = 0;
   double v = -1;
   try {
     v = std::stod(text, &used);
   } catch (const std::exception&) {}
-  return used == text.size() ? v : -1;
+  return {v, text.substr(used)};
+}
+
+double number_of(const std::string& text) {
+  const auto [v, unit] = number_and_unit(text);
+  return unit.empty() ? v : -1;
 }
 
 // Spellings of precisions elsewhere.
@@ -196,7 +195,6 @@ std::string precision_of(const std::string& text) {
                                    {"fp32", "f32"},
                                    {"float32", "f32"},
                                    {"single", "f32"},
-                                   {"bfloat16", "bf16"},
                                    {"fp64", "f64"},
                                    {"float64", "f64"},
                                    {"double", "f64"}}) {
@@ -233,17 +231,11 @@ std::string_view Option::name() const {
   return dashes == std::string_view::npos ? names : names.substr(dashes + 2);
 }
 
+std::vector<std::string_view> Option::spellings() const { return split(names, ','); }
+
 std::vector<std::string_view> Option::choices() const {
-  std::vector<std::string_view> found;
-  if (value.find('|') == std::string_view::npos) return found;
-  std::string_view rest = value;
-  if (rest.starts_with('[')) rest = rest.substr(1, rest.size() - 2);
-  while (true) {
-    const size_t end = rest.find('|');
-    found.push_back(rest.substr(0, end));
-    if (end == std::string_view::npos) return found;
-    rest.remove_prefix(end + 1);
-  }
+  if (value.find('|') == std::string_view::npos) return {};
+  return split(may_lack_value() ? value.substr(1, value.size() - 2) : value, '|');
 }
 
 bool Option::applies_to(std::string_view command, Kind kind) const {
@@ -259,7 +251,9 @@ std::string_view Option::formats(std::string_view command) const {
       return kinds.find(k) != std::string_view::npos || !applies_to(command, Kind{k});
     });
   };
-  return only("fol") ? "ONNX" : only("Fcmh") ? "Core ML" : only("fF") ? "functions" : only("om") ? "models" : "";
+  if (only("fF")) return "functions";
+  if (command == "compare") return "";
+  return only("fol") ? "ONNX" : only("Fcmh") ? "Core ML" : only("om") ? "models" : "";
 }
 
 std::span<const Command> commands() { return kCommands; }
@@ -282,12 +276,7 @@ std::vector<const Option*> options_of(std::string_view command) {
 
 const Option* find_option(std::string_view command, std::string_view name) {
   for (const Option* o : options_of(command)) {
-    if (o->is_positional()) continue;
-    for (std::string_view rest = o->names; !rest.empty();) {
-      const size_t end = std::min(rest.find(','), rest.size());
-      if (rest.substr(0, end) == name) return o;
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
+    if (!o->is_positional() && std::ranges::count(o->spellings(), name) > 0) return o;
   }
   return nullptr;
 }
@@ -325,10 +314,8 @@ Given::Given(std::string_view command, std::vector<std::string> arguments) : com
       values.push_back(value_of(o, spelled.name, std::move(value), command));
       continue;
     }
-    for (size_t at = 0; at <= value.size();) {
-      const size_t end = std::min(value.find(',', at), value.size());
-      if (end > at) values.push_back(value.substr(at, end - at));
-      at = end + 1;
+    for (std::string_view one : split(value, ',')) {
+      if (!one.empty()) values.emplace_back(one);
     }
   }
   size_t next = 0;
@@ -370,30 +357,49 @@ uint64_t Given::count(std::string_view name, uint64_t otherwise) const {
 }
 
 void Given::require_fit(Kind kind, const std::string& subject) const {
+  const bool is_function = kind == Kind::kFunction || kind == Kind::kFunctionToCoreml;
+  const bool is_coreml = kind == Kind::kCoreml || kind == Kind::kOnnxToCoreml || kind == Kind::kFunctionToCoreml;
   for (const auto& [name, values] : values_) {
     const Option* o = find_option(command_, "--" + name);
     if (o == nullptr || o->applies_to(command_, kind)) continue;
     const std::string_view formats = o->formats(command_);
-    const std::string what = formats == "ONNX"      ? "for ONNX models"
-                             : formats == "Core ML" ? "for Core ML packages"
-                             : formats.empty()      ? "not for this conversion"
-                                                    : fmt::format("for {}", formats);
-    const bool is_coreml = kind == Kind::kCoreml || kind == Kind::kOnnxToCoreml || kind == Kind::kFunctionToCoreml;
-    refuse(fmt::format("--{} is {}, and {} is {}", name, what, subject,
-                       is_coreml                ? "a Core ML program"
-                       : kind == Kind::kProgram ? "a saved program"
-                       : kind == Kind::kHalf    ? "judged on its own"
-                                                : "an ONNX model"));
+    const std::string_view other = formats == "functions"               ? "functions"
+                                   : formats == "ONNX" && is_coreml     ? "ONNX models"
+                                   : formats == "Core ML" && !is_coreml ? "Core ML packages"
+                                                                        : "";
+    if (!other.empty() && kind != Kind::kHalf) {
+      refuse(fmt::format("--{} is for {}, and {} is {}", name, other, subject,
+                         is_coreml                ? "a Core ML program"
+                         : kind == Kind::kProgram ? "a saved program"
+                                                  : "an ONNX model"));
+    }
+    refuse(fmt::format("--{} is not for {}", name,
+                       is_function              ? "functions"
+                       : kind == Kind::kProgram ? "saved programs"
+                       : kind == Kind::kHalf    ? "the report on half precision"
+                       : command_ == "compare"  ? "two models"
+                       : command_ == "convert"  ? "this conversion"
+                       : is_coreml              ? "Core ML packages"
+                                                : "ONNX models"));
   }
 }
 
+void refuse(std::string what, std::vector<std::string> notes) {
+  throw Error(ErrorCode::kInvalidArgument, std::move(what), std::move(notes));
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(separator, at), text.size());
+    parts.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
 int64_t bytes_of(const std::string& text) {
-  size_t used = 0;
-  double v = -1;
-  try {
-    v = std::stod(text, &used);
-  } catch (const std::exception&) {}
-  const std::string unit = text.substr(used);
+  const auto [v, unit] = number_and_unit(text);
   const double factor = unit.empty()                                 ? 1
                         : unit == "k" || unit == "K" || unit == "kB" ? 1e3
                         : unit == "M" || unit == "MB"                ? 1e6

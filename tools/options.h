@@ -32,20 +32,22 @@ struct Option {
   std::string_view names;  // "-o,--output"; of a positional argument, its name
   // "": a flag. "N", "SIZE", "TOLERANCE" and "OPSET" are numbers; "a|b": one of these. "[...]": the value may
   // be left out. "...": the option repeats; ",...": and its values are lists. Of a positional argument: "?"
-  // if it may be left out, "..." for several.
+  // if it may be left out, "..." for several; "a|b" are proposed by tab completion.
   std::string_view value;
   std::string_view about;
   std::string_view preset = {};  // what holds without it, on the page
   bool required = false;
 
   bool is_positional() const { return !names.starts_with('-'); }
-  std::string_view name() const;  // "output"
+  std::string_view name() const;                    // "output"
+  std::vector<std::string_view> spellings() const;  // "-o", "--output"
   bool takes_value() const { return !value.empty(); }
   bool may_lack_value() const { return value.starts_with('['); }
   bool repeats() const { return value.ends_with("..."); }
   std::vector<std::string_view> choices() const;
   bool applies_to(std::string_view command, Kind kind) const;
-  // "ONNX", "Core ML", "functions" or "models", if it is for these only.
+  // "functions", "ONNX", "Core ML" or "models", if it is for these only. Of `compare`, which takes two of any
+  // format: "functions" or "".
   std::string_view formats(std::string_view command) const;
 };
 
@@ -84,6 +86,12 @@ class Given {
   std::string command_;
   std::map<std::string, std::vector<std::string>, std::less<>> values_;
 };
+
+// Throws kInvalidArgument.
+[[noreturn]] void refuse(std::string what, std::vector<std::string> notes = {});
+
+// The parts between separators: one that is empty for an empty text.
+std::vector<std::string_view> split(std::string_view text, char separator);
 
 // Parses sizes such as "10M".
 int64_t bytes_of(const std::string& text);

@@ -1,5 +1,5 @@
 // Prints messages for people. Names come from files, so they are escaped and cannot control a terminal.
-// Machine-readable output (--json, --text) is printed without escapes.
+// Machine-readable output (--json) is printed without escapes.
 #pragma once
 
 #include <fmt/format.h>

@@ -176,7 +176,21 @@ def python_pages(root: Path) -> dict[str, str]:
             "      show_root_heading: false",
             "      show_root_toc_entry: false",
         ]
-        lines += ["      members: " + ("[" + ", ".join(names) + "]" if names else "true"), ""]
+        inner = [n for n in names if path.with_name(f"{n}.py").exists()] if module == "compat" else []
+        members = "[" + ", ".join(names) + "]" if names else "true"
+        lines += [f"      members: {'false' if inner else members}", ""]
+        for name in inner:
+            functions = ", ".join(public_names(path.with_name(f"{name}.py")))
+            lines += [
+                f"## sardonyx.compat.{name}",
+                "",
+                f"::: sardonyx.compat.{name}",
+                "    options:",
+                "      show_root_heading: false",
+                "      show_root_toc_entry: false",
+                f"      members: [{functions}]",
+                "",
+            ]
         if aliases:
             lines += [
                 "## Aliases",

@@ -18,7 +18,8 @@
 namespace sardonyx {
 
 struct OptimizeOptions {
-  // Its observer is told the stages: read, cut (with inputs or outputs), raised (with an opset), optimized.
+  // Its observer is told the stages: read (or whole and cut, if inputs, outputs or input shapes are given),
+  // raised (with an opset), optimized.
   PassRequest request;
   // ONNX: keep only the part between these values (driver/submodel.h). Empty lists keep the model's own.
   std::vector<std::string> inputs, outputs;

@@ -38,7 +38,8 @@ struct ToCoremlOptions {
   std::vector<std::pair<std::string, std::string>> states;  // an input and the result that it holds afterwards, by name
   std::optional<CoremlClassifier> classifier;
   CoremlMetadata metadata;
-  // Sees the stages onnx, prepared, lowered and optimized: of several functions those of each, and then `joined`.
+  // Is told the stages onnx, prepared, lowered and optimized; with several functions, those of each function and
+  // then `joined`.
   Observer* observer = nullptr;
 };
 

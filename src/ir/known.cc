@@ -48,6 +48,16 @@ std::optional<int64_t> from_front(int64_t axis, std::optional<size_t> rank) {
   return axis < 0 ? axis + size : axis;
 }
 
+std::optional<std::vector<int64_t>> from_front(std::optional<std::vector<int64_t>> axes, std::optional<size_t> rank) {
+  if (!axes) return std::nullopt;
+  for (int64_t& axis : *axes) {
+    const auto at = from_front(axis, rank);
+    if (!at) return std::nullopt;
+    axis = *at;
+  }
+  return axes;
+}
+
 std::optional<std::vector<int64_t>> known_ints(const Value* v, const ValueFacts* facts) {
   if (v == nullptr) return std::nullopt;
   if (const TensorPtr& t = v->constant()) {

@@ -19,6 +19,8 @@ std::optional<std::vector<int64_t>> ints_attr(const Node& n, std::string_view na
 
 // The axis counted from the front; nullopt if it is out of range, or negative and the rank is unknown.
 std::optional<int64_t> from_front(int64_t axis, std::optional<size_t> rank);
+// The same for a list of axes; nullopt if there is no list, or if one of them cannot be counted so.
+std::optional<std::vector<int64_t>> from_front(std::optional<std::vector<int64_t>> axes, std::optional<size_t> rank);
 
 // The elements of v: of a constant of integers, or as inference knows them. `facts` may be null.
 std::optional<std::vector<int64_t>> known_ints(const Value* v, const ValueFacts* facts);

@@ -4,7 +4,6 @@
 #include <cstdlib>
 
 #include "ir/graph_summary.h"
-#include "ir/known.h"
 #include "rewrite/pass.h"
 
 namespace sardonyx {

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "ir/known.h"
 #include "rewrite/pattern.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/passes.h"
@@ -28,14 +29,7 @@ class Rewriter;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Inspecting nodes
-
-// The node's attribute, else the operator's default. nullopt if there is neither, or if the attribute is of
-// another kind (including a reference to an attribute of the function).
-std::optional<int64_t> int_attr(const Node& n, std::string_view name);
-std::optional<double> float_attr(const Node& n, std::string_view name);
-std::optional<std::string> string_attr(const Node& n, std::string_view name);
-std::optional<std::vector<int64_t>> ints_attr(const Node& n, std::string_view name);
+// Inspecting nodes; ir/known.h reads attributes
 
 // The parts of a node, for building one like it. Absent operands are null.
 std::vector<Value*> operands_of(const Node& n);

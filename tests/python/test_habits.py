@@ -57,6 +57,7 @@ def test_names_of_options_in_other_tools(model, tmp_path, option):
         ("--skip-constant-folding", "use --skip fold_constants"),
         ("--batch", "use --input-shape NAME:8,3,224,224"),
         ("--fp16", "use --precision f16"),
+        ("--dtype", "use --precision f16"),
         ("-f", "an existing file is replaced"),
     ],
 )
@@ -226,6 +227,8 @@ def test_missing_folders_are_made_by_all_commands(model, package, tmp_path):
         ("coreml fp16-report a.mlpackage", "help: sardonyx compare MODEL --precision f16"),
         ("coreml", "there are: convert, optimize"),
         ("convert a.onnx -o a.mlpackage --compute-precision fp32", "help: use --precision f16"),
+        ("convert a.onnx -o a.mlpackage --minimum-deployment-target iOS16", "help: use --target iOS17"),
+        ("convert a.onnx -o a.mlpackage --convert-to mlprogram", "help: no option is needed: the suffix of -o decides"),
         ("convert a.onnx -o a.mlpackage --skip-ops auto", "help: use --keep-f32"),
         ("convert net:f -o a.onnx --check", "help: use --verify"),
         ("convert net:f -o a.onnx --double", "help: use --precision f64"),
@@ -247,9 +250,40 @@ def test_earlier_spellings_are_answered(given, answer):
 def test_spellings_of_a_precision(model, tmp_path, spelled):
     command("convert", model, "-o", tmp_path / "m.mlpackage", "--precision", spelled, "--size", "B <= 7", "-q")
     assert "f16" in command("view", tmp_path / "m.mlpackage").stdout
-    done = run("convert", model, "-o", tmp_path / "n.mlpackage", "--precision", "bf16")
+    done = run("convert", model, "-o", tmp_path / "n.mlpackage", "--precision", "f64")
     assert done.returncode == 2 and "Core ML computes in f16 or f32" in done.stderr
-    assert run("convert", model, "-o", tmp_path / "n.mlpackage", "--precision", "f8").returncode == 2
+    done = run("optimize", tmp_path / "m.mlpackage", "-o", tmp_path / "n.mlpackage", "--precision", "double")
+    assert done.returncode == 2 and "Core ML computes in f16 or f32" in done.stderr
+    for unknown in ("bf16", "f8"):
+        assert run("convert", model, "-o", tmp_path / "n.mlpackage", "--precision", unknown).returncode == 2
+
+
+def test_options_that_do_not_apply_say_what_they_are_for(model, tmp_path):
+    package = tmp_path / "m.mlpackage"
+    for given, answer in (
+        (("convert", "net:f", "-o", "x.onnx", "--dry-run"), "--dry-run is not for functions"),
+        (("convert", "net:f", "-o", "x.onnx", "--external-data"), "--external-data is not for functions"),
+        (("convert", "net:f", "-o", "x.onnx", "--functions", "inline"), "inline is not one of keep, outline"),
+        (("convert", model, "-o", package, "--dry-run"), "--dry-run is not for this conversion"),
+        (("optimize", model, "-o", "x.onnx", "--functions", "outline"), "outline is not one of keep, inline"),
+        (("info", "net:f", "--node", "a"), "--node is not for functions"),
+        (("info", model, "-i", "f32[3]"), f"--input is for functions, and {model} is an ONNX model"),
+        (("compare", model, model, "--seed", "3"), "--seed is not for two models"),
+        (("compare", package, "--precision", "f16", "-v"), "--verbose is not for the report on half precision"),
+    ):
+        done = run(*given)
+        assert done.returncode == 2 and answer in done.stderr, done.stderr
+    command("convert", model, "-o", package, "--size", "B <= 7", "-q")
+    done = run("compare", model, package, "--numerics", "exact")
+    assert done.returncode == 2 and "--numerics is for two models of one format" in done.stderr
+
+
+def test_the_last_value_of_an_option_counts(model, tmp_path):
+    command(
+        "optimize", model, "-o", tmp_path / "a.onnx", "-o", tmp_path / "b.onnx", "--opset", "19", "--opset", "20", "-q"
+    )
+    assert not (tmp_path / "a.onnx").exists()
+    assert onnx.load(tmp_path / "b.onnx").opset_import[0].version == 20
 
 
 def test_short_options_join(model, tmp_path):

@@ -495,6 +495,11 @@ def test_damaged_steps_are_one_error(net, tmp_path):
         done = sardonyx(*arguments, ok=False)
         assert done.returncode != 0 and message in done.stderr, (arguments, done.stderr)
         assert not page.exists() and not (tmp_path / "x.sxt").exists() and not (tmp_path / "x.onnx").exists()
+    with net.open("rb") as stdin:
+        sardonyx("optimize", "-", "-o", tmp_path / "x.onnx", "--trace", tmp_path / "x.sxt", stdin=stdin)
+    sardonyx("view", tmp_path / "x.sxt", "-o", page)
+    for made in (page, tmp_path / "x.sxt", tmp_path / "x.onnx"):
+        made.unlink()
     # Of a model that is refused, nothing is written.
     (tmp_path / "bad.onnx").write_bytes(b"\x08\x0a\x12\x04")
     sardonyx("optimize", tmp_path / "bad.onnx", "-o", tmp_path / "x.onnx", "--trace", tmp_path / "x.sxt", ok=False)

@@ -3,21 +3,8 @@
 #include "ir/known.h"
 
 namespace sardonyx::mil {
-namespace {
 
 using Ints = std::vector<int64_t>;
-
-std::optional<Ints> counted(std::optional<Ints> axes, std::optional<size_t> rank) {
-  if (!axes) return std::nullopt;
-  for (int64_t& axis : *axes) {
-    const auto at = from_front(axis, rank);
-    if (!at) return std::nullopt;
-    axis = *at;
-  }
-  return axes;
-}
-
-}  // namespace
 
 OpReader::OpReader(Node& n, ValueFacts& facts, Family family) : OpReader(n, facts) {
   SX_CHECK(is(n.op(), family), "the reader is for another op");
@@ -42,7 +29,7 @@ std::optional<size_t> OpReader::axis_in(std::string_view slot, std::optional<siz
 }
 
 std::optional<Ints> OpReader::axes_in(std::string_view slot, std::optional<size_t> rank) const {
-  return counted(ints_in(slot), rank);
+  return from_front(ints_in(slot), rank);
 }
 
 std::optional<size_t> OpReader::rank_in(std::string_view slot) const {
@@ -58,7 +45,7 @@ std::optional<size_t> OpReader::rank_of_list(std::string_view slot) const {
 
 std::optional<Ints> OpReader::perm_in(std::string_view slot) const {
   auto perm = ints_in(slot);
-  perm = counted(perm, perm ? std::optional(perm->size()) : std::nullopt);
+  perm = from_front(perm, perm ? std::optional(perm->size()) : std::nullopt);
   std::vector<bool> seen(perm ? perm->size() : 0, false);
   for (int64_t axis : perm.value_or(Ints{})) {
     if (seen[static_cast<size_t>(axis)]) return std::nullopt;
@@ -70,7 +57,7 @@ std::optional<Ints> OpReader::perm_in(std::string_view slot) const {
 std::optional<Ints> OpReader::added_axes_in(std::string_view slot, std::string_view of) const {
   const auto axes = ints_in(slot);
   const auto rank = rank_in(of);
-  return counted(axes, axes && rank ? std::optional(*rank + axes->size()) : std::nullopt);
+  return from_front(axes, axes && rank ? std::optional(*rank + axes->size()) : std::nullopt);
 }
 
 std::optional<Ints> OpReader::ints_in(std::string_view slot, std::optional<size_t> count, int64_t otherwise) const {

@@ -6,16 +6,6 @@
 namespace sardonyx::onnx::read {
 namespace {
 
-std::optional<Ints> counted(std::optional<Ints> axes, std::optional<size_t> rank) {
-  if (!axes) return std::nullopt;
-  for (int64_t& axis : *axes) {
-    const auto at = from_front(axis, rank);
-    if (!at) return std::nullopt;
-    axis = *at;
-  }
-  return axes;
-}
-
 std::optional<Ints> in_order(std::optional<Ints> axes) {
   if (!axes) return std::nullopt;
   std::ranges::sort(*axes);
@@ -37,12 +27,12 @@ std::optional<size_t> OpReader::axis_in(std::string_view name, std::optional<siz
 }
 
 std::optional<Ints> OpReader::axes_at(size_t operand, std::optional<size_t> rank) const {
-  return counted(known_ints(node_->input(operand), facts_), rank);
+  return from_front(known_ints(node_->input(operand), facts_), rank);
 }
 
 std::optional<Ints> OpReader::given_axes(std::optional<size_t> rank) const {
   // Versions with an axes operand ignore an axes attribute.
-  auto axes = node_->op().max_inputs == 1 ? counted(ints_in("axes"), rank) : axes_at(1, rank);
+  auto axes = node_->op().max_inputs == 1 ? from_front(ints_in("axes"), rank) : axes_at(1, rank);
   return axes && !axes->empty() ? in_order(std::move(axes)) : std::nullopt;
 }
 
@@ -79,7 +69,7 @@ std::optional<Ints> OpReader::reduced_axes() const {
   const bool is_attribute = node_->op().max_inputs == 1;
   if (!rank) return std::nullopt;
   if (is_attribute ? node_->attr("axes") != nullptr : node_->input(1) != nullptr) {
-    auto axes = is_attribute ? counted(ints_in("axes"), rank) : axes_at(1, rank);
+    auto axes = is_attribute ? from_front(ints_in("axes"), rank) : axes_at(1, rank);
     if (!axes || !axes->empty()) return in_order(std::move(axes));
   }
   const bool may_reduce_none = node_->attr("noop_with_empty_axes") != nullptr && flag_in("noop_with_empty_axes") != false;

@@ -3,8 +3,9 @@
 //   x, offset ── read between four pixels ──┐
 //                                    mask ── mul ── matmul(w) ── add(bias) ── y
 //
-// For each element of the window and each position of the result, four pixels of the flattened image are gathered and weighted
-// (a pixel outside counts as zero). The convolution is then one product. After torchvision's deform_conv2d; ONNX DeformConv 19.
+// For each element of the window and each position of the result, four pixels of the flattened image are
+// gathered and weighted; pixels outside of the image count as zero. The convolution is then one product. After
+// torchvision's deform_conv2d; ONNX DeformConv 19.
 #include <fmt/format.h>
 
 #include "lower/onnx_to_mil/window.h"

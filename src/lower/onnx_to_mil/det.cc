@@ -31,7 +31,7 @@ class Minors {
       sum = sum == nullptr ? term : is_added ? b_.add(sum, term) : b_.sub(sum, term);
       is_added = !is_added;
     }
-    return minors_[columns] = sum;
+    return known = sum;
   }
 
  private:

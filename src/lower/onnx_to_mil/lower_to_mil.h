@@ -11,13 +11,15 @@
 
 namespace sardonyx {
 
-// Deployment targets by name: "iOS15" to "iOS18", "iOS26", and the systems of the same years ("macOS12", "watchOS8", "tvOS15", ...).
-// Returns the specification version, 6 to 10; throws kInvalidArgument for other names.
+// Deployment targets by name: "iOS15" to "iOS18", "iOS26", and the systems of the same years ("macOS12",
+// "watchOS8", "tvOS15", ...). Returns the specification version, 6 to 10; throws kInvalidArgument for other
+// names.
 int coreml_version_of(std::string_view target);
 // 8 is "iOS17".
 std::string coreml_target_name(int version);
 
-// An input or a result that is an image, with numbers from 0 to 255. From an input, the model gets scale * number + bias.
+// An input or a result that is an image, with numbers from 0 to 255. From an input, the model gets
+// scale * number + bias.
 struct CoremlImage {
   std::string port;
   std::string color;  // "rgb", "bgr", "gray", or "gray16": one channel of half precision, from iOS 16 on
@@ -35,17 +37,18 @@ struct CoremlFloat {
 struct LowerToMilOptions {
   int version = 8;         // the specification version that is written: 6 is iOS 15, 9 is iOS 18
   bool provenance = true;  // ops carry their provenance
-  // Pairs of an input and a result, by name, that become a state: it is read at the begin, and holds the result at the end. A state has
-  // f16 elements, the only ones that Core ML's states have.
+  // Pairs of an input and a result, by name, that become a state: it is read at the beginning, and holds the
+  // result at the end. A state has f16 elements, the only ones that Core ML's states have.
   std::vector<std::pair<std::string, std::string>> states;
   std::vector<CoremlImage> image_inputs, image_outputs;
   std::vector<CoremlFloat> input_types, output_types;  // of several for one input or result the last one counts
 };
 
-// Lowers the main function of a model of the onnx dialect into a new model of the mil dialect; first it infers the types of `onnx`.
-// Payloads are shared where their element type stays. Inputs and results have the types that Core ML's interface has: f32, i32,
-// and f16 from iOS 16 on, as the model has them unless the options say otherwise; a scalar input has one axis of size 1. Throws one Error(kUnsupported) that lists every node without a
-// lowering: operator, types, count, and the source line if it is known.
+// Lowers the main function of a model of the onnx dialect into a new model of the mil dialect; first it infers
+// the types of `onnx`. Payloads are shared where their element type stays. Inputs and results have the types
+// that Core ML's interface has: f32, i32, and f16 from iOS 16 on, as the model has them unless the options say
+// otherwise; a scalar input has one axis of size 1. Throws one Error(kUnsupported) that lists every node that
+// cannot be lowered: operator, types, count, and the source line if it is known.
 std::unique_ptr<Model> lower_to_mil(Model& onnx, const LowerToMilOptions& options = {});
 
 // Whether the table has a lowering for the operator.

@@ -316,9 +316,9 @@ std::vector<Value*> clip(Rewriter& b, Node& n, OpsetConversion& c) {
 // Before opset 13 the operator flattened the axes from `axis` on. Only the last axis means the same, so
 // others are transposed there.
 std::vector<Value*> softmax_of_last_axis(Rewriter& b, Node& n, OpsetConversion& c) {
-  const auto axis = read::Softmax(n).axis();
   const auto rank = rank_of(n.input(0));
-  if (!axis || !rank) return c.refuse(n, "its axis is not known");
+  const auto axis = rank ? read::OpReader(n).axis_in("axis", static_cast<size_t>(*rank)) : std::nullopt;
+  if (!axis) return c.refuse(n, "its axis is not known");
   const int64_t last = *rank - 1;
   const auto of_last = [&](Value* v) { return b.op(n.op().name, {v}, {{"axis", last}}); };
   if (static_cast<int64_t>(*axis) == last) return {of_last(n.input(0))};
