@@ -13,7 +13,7 @@ help:  ## show this list
 setup: build  ## install what is missing, make .venv, build
 
 tools:
-	@scripts/setup.sh packages scripts/debian-packages.txt
+	@scripts/setup.sh packages scripts/packages/debian-packages.txt
 	@scripts/setup.sh venv
 
 build: tools
@@ -21,7 +21,7 @@ build: tools
 
 # What users run, without the tests: the library, the Python module, the command.
 product:
-	@scripts/setup.sh packages scripts/debian-packages.txt
+	@scripts/setup.sh packages scripts/packages/debian-packages.txt
 	@scripts/setup.sh product
 
 demo: product  ## export seven real models, one to Core ML too, compare with JAX; results stay in build/demo (RIVALS=1: beside jax2onnx)
@@ -32,10 +32,10 @@ viewer:  ## build the page of `sardonyx view` anew, viewer/page.html, after a ch
 
 # What the tests of pages need.
 browser: tools viewer
-	@scripts/setup.sh packages scripts/debian-packages-viewer.txt
+	@scripts/setup.sh packages scripts/packages/debian-packages-viewer.txt
 
 test: browser build  ## lint and all tests that run in minutes
-	@$(PY) scripts/check.py test
+	@$(PY) scripts/checks/check.py test
 
 case: tools  ## the .sx cases of one pass or lowering, after an edit (PASS=fuse_gelu)
 	@files=$$(grep -rlE '^(pass|lower|lower-mil) $(PASS)( |$$)' --include='*.sx' src tests); \
@@ -43,46 +43,46 @@ case: tools  ## the .sx cases of one pass or lowering, after an edit (PASS=fuse_
 	scripts/setup.sh build release sx_test && build/release/sx_test $$files
 
 test-all: browser build  ## every test there is
-	@$(PY) scripts/check.py test-all
+	@$(PY) scripts/checks/check.py test-all
 
 test-install: tools  ## `pip install .` into a fresh environment, which compiles the library once more
-	@$(PY) scripts/check.py test-install
+	@$(PY) scripts/checks/check.py test-install
 
 test-coremltools: build  ## coremltools' own tests of its passes, on Sardonyx's passes (COREMLTOOLS_CHECKOUT=folder: its main branch, too)
-	@$(PY) scripts/check.py test-coremltools
+	@$(PY) scripts/checks/check.py test-coremltools
 
 test-exporters: build  ## models of PyTorch's, scikit-learn's and onnxruntime's exporters, beside the rivals (ONLY="TEXT ..."; its own environment)
-	@scripts/test_exporters.sh $(if $(ONLY),--only $(ONLY))
+	@scripts/checks/test_exporters.sh $(if $(ONLY),--only $(ONLY))
 
 test-libraries: build  ## programs of 26 libraries on JAX, compared with the jitted function (ONLY="PROGRAM ..."; its own environment)
-	@$(PY) scripts/library_tests.py $(ONLY)
+	@$(PY) scripts/checks/library_tests.py $(ONLY)
 
 test-harnesses: build  ## JAX's own 5,594 harnesses of its primitives, compared with the jitted function (N=processes, ONLY="PATTERN ...")
-	@$(PY) scripts/harness_tests.py -n $(or $(N),2) $(ONLY)
-	@$(PY) scripts/harness_tests.py --page
+	@$(PY) scripts/checks/harness_tests.py -n $(or $(N),2) $(ONLY)
+	@$(PY) scripts/checks/harness_tests.py --page
 
 test-matrix: build  ## the Python tests with the oldest supported JAX, Flax, onnx and onnxruntime, and with the newest
-	@scripts/test_matrix.sh
+	@scripts/checks/test_matrix.sh
 
 fresh-check:  ## `make demo` and `make test` of what is committed, in a new Debian 12 (needs root)
-	@scripts/fresh_check.sh "demo test"
+	@scripts/checks/fresh_check.sh "demo test"
 
 lint: build  ## format, clang-tidy (changed files; TIDY=all for all of them), ruff
-	@$(PY) scripts/check.py lint
+	@$(PY) scripts/checks/check.py lint
 
 format:  ## rewrite the sources as clang-format and ruff want them
-	@scripts/setup.sh packages scripts/debian-packages-lint.txt
+	@scripts/setup.sh packages scripts/packages/debian-packages-lint.txt
 	@scripts/setup.sh venv
-	@$(PY) scripts/lint.py --fix
+	@$(PY) scripts/checks/lint.py --fix
 
 docs: product  ## the documentation site, build/site/index.html, strict about links (its own environment; no network once that is there)
-	@scripts/setup.sh packages scripts/debian-packages-docs.txt
-	@scripts/setup.sh environment build/docs-venv scripts/requirements-docs.txt "40 MB"
-	@build/docs-venv/bin/python scripts/build_site.py
+	@scripts/setup.sh packages scripts/packages/debian-packages-docs.txt
+	@scripts/setup.sh environment build/docs-venv scripts/packages/requirements-docs.txt "40 MB"
+	@build/docs-venv/bin/python scripts/pages/build_site.py
 
 bench: build  ## run the benchmarks, write docs/generated/benchmarks.md (RIVALS_PYTHON=... names the rivals' Python; QUICK=1: three minutes, no page)
-	@scripts/setup.sh packages scripts/debian-packages-bench.txt
-	@QUICK=$(QUICK) $(PY) scripts/check.py bench
+	@scripts/setup.sh packages scripts/packages/debian-packages-bench.txt
+	@QUICK=$(QUICK) $(PY) scripts/checks/check.py bench
 
 bench-coreml: build  ## PyTorch models and JAX programs to Core ML beside coremltools and stablehlo-coreml, into docs/generated/coreml.md (its own environment)
 	@$(if $(RIVALS_PYTHON),,scripts/setup.sh environment build/bench-coreml-venv bench/requirements-coreml.txt "4 GB")
@@ -90,7 +90,7 @@ bench-coreml: build  ## PyTorch models and JAX programs to Core ML beside coreml
 	@RIVALS_PYTHON=$(or $(RIVALS_PYTHON),$(CURDIR)/build/bench-coreml-venv/bin/python) $(PY) bench/coreml_layers.py --page
 
 instructions: build  ## instructions of the hot paths, compared with the recorded counts: 5 % more is a miss (BLESS=1: record these)
-	@scripts/setup.sh packages scripts/debian-packages-bench.txt
+	@scripts/setup.sh packages scripts/packages/debian-packages-bench.txt
 	@$(PY) bench/instructions.py $(if $(BLESS),--bless)
 
 asan: ## C++ tests under the address and undefined-behaviour sanitizers
@@ -98,7 +98,7 @@ tsan: ## C++ tests under the thread sanitizer
 asan: PRESET := asan-ubsan
 tsan: PRESET := tsan
 asan tsan:
-	@scripts/setup.sh packages scripts/debian-packages.txt
+	@scripts/setup.sh packages scripts/packages/debian-packages.txt
 	@scripts/setup.sh build $(PRESET)
 	@ulimit -s 65536; ctest --preset $(PRESET)  # instrumented frames are ten times as large: models nested 1000 deep need more than 8 MB
 
@@ -110,59 +110,59 @@ fuzz: build  ## random graphs through every pass (MINUTES=n, SEED=n), half of th
 	    --report || status=1; done; exit $$status
 
 fuzz-bytes: build  ## feed hostile bytes to the readers under libFuzzer and sanitizers (MINUTES=n for each; needs clang 19)
-	@scripts/setup.sh packages scripts/debian-packages-fuzz.txt
+	@scripts/setup.sh packages scripts/packages/debian-packages-fuzz.txt
 	@scripts/setup.sh build fuzz
-	@$(PY) scripts/fuzz_bytes.py $(MINUTES)
+	@$(PY) scripts/checks/fuzz_bytes.py $(MINUTES)
 
 test-determinism:  ## check that gcc and clang, release and debug write the same bytes (three builds)
-	@scripts/setup.sh packages scripts/debian-packages.txt
-	@scripts/setup.sh packages scripts/debian-packages-fuzz.txt
+	@scripts/setup.sh packages scripts/packages/debian-packages.txt
+	@scripts/setup.sh packages scripts/packages/debian-packages-fuzz.txt
 	@for preset in release clang debug; do scripts/setup.sh build $$preset || exit 1; done
-	@$(PY) scripts/determinism_inputs.py build/determinism
-	@$(PY) scripts/determinism.py build/release build/clang build/debug
+	@$(PY) scripts/checks/determinism_inputs.py build/determinism
+	@$(PY) scripts/checks/determinism.py build/release build/clang build/debug
 
 MUTANTS_SEED ?= 1
 mutants: build  ## break passes on purpose: how many changes do the tests notice? (MUTANTS=n: draw n by MUTANTS_SEED; PASSES="a b")
-	@$(PY) scripts/mutate.py $(PASSES) $(if $(MUTANTS),--sample $(MUTANTS) --seed $(MUTANTS_SEED)) --report build/survivors.txt
+	@$(PY) scripts/checks/mutate.py $(PASSES) $(if $(MUTANTS),--sample $(MUTANTS) --seed $(MUTANTS_SEED)) --report build/survivors.txt
 
 coverage:  ## which lines and branches the tests run, in C++ and Python (needs clang 19 and llvm 19)
-	@scripts/setup.sh packages scripts/debian-packages.txt
-	@scripts/setup.sh packages scripts/debian-packages-fuzz.txt
+	@scripts/setup.sh packages scripts/packages/debian-packages.txt
+	@scripts/setup.sh packages scripts/packages/debian-packages-fuzz.txt
 	@scripts/setup.sh venv
 	@scripts/setup.sh build coverage
-	@$(PY) scripts/coverage.py --report docs/generated/coverage.md
+	@$(PY) scripts/checks/coverage.py --report docs/generated/coverage.md
 
 wheels: tools viewer  ## wheels of six systems into dist/; what was tried: docs/inside/packages.md (PLATFORM="linux-aarch64 ..." for some, JOBS=n)
-	@scripts/setup.sh packages scripts/debian-packages-wheels.txt
-	@$(PY) scripts/wheels.py build $(PLATFORM)
-	@$(PY) scripts/wheels.py check $(PLATFORM)
+	@scripts/setup.sh packages scripts/packages/debian-packages-wheels.txt
+	@$(PY) scripts/packages/wheels.py build $(PLATFORM)
+	@$(PY) scripts/packages/wheels.py check $(PLATFORM)
 
 test-wheels: tools  ## C++ tests and smoke tests of the wheels, natively, under qemu-user and under wine (PLATFORM="...")
-	@scripts/setup.sh packages scripts/debian-packages-wheels.txt
-	@$(PY) scripts/wheels.py test $(PLATFORM)
+	@scripts/setup.sh packages scripts/packages/debian-packages-wheels.txt
+	@$(PY) scripts/packages/wheels.py test $(PLATFORM)
 
 sdist: tools viewer  ## the source package into dist/
-	@$(PY) scripts/wheels.py sdist
+	@$(PY) scripts/packages/wheels.py sdist
 
 static-command: tools viewer  ## the command as one static program for any x86-64 Linux, dist/sardonyx
-	@scripts/setup.sh packages scripts/debian-packages-wheels.txt
-	@$(PY) scripts/wheels.py command
+	@scripts/setup.sh packages scripts/packages/debian-packages-wheels.txt
+	@$(PY) scripts/packages/wheels.py command
 
 tarball: static-command  ## the command, the C++ library and its headers, which run from any folder, into dist/
 	@scripts/setup.sh build release sardonyx
-	@$(PY) scripts/wheels.py tarball
+	@$(PY) scripts/packages/wheels.py tarball
 
 npm: tools  ## the npm package for browsers and Node: the command as WebAssembly, into dist/
-	@$(PY) scripts/wasm.py build
+	@$(PY) scripts/packages/wasm.py build
 
 test-npm: build  ## that package in Node and in a headless Chromium, with a model of 300 MB
-	@scripts/setup.sh packages scripts/debian-packages-npm.txt
-	@$(PY) scripts/wasm.py test
+	@scripts/setup.sh packages scripts/packages/debian-packages-npm.txt
+	@$(PY) scripts/packages/wasm.py test
 
 PRESET ?= release
 test-cpp:  ## the C++ tests alone (PRESET=clang, macos or windows)
-	@scripts/setup.sh packages scripts/debian-packages.txt
-	@if [ $(PRESET) = clang ]; then scripts/setup.sh packages scripts/debian-packages-fuzz.txt; fi
+	@scripts/setup.sh packages scripts/packages/debian-packages.txt
+	@if [ $(PRESET) = clang ]; then scripts/setup.sh packages scripts/packages/debian-packages-fuzz.txt; fi
 	@scripts/setup.sh build $(PRESET)
 	@ctest --preset $(PRESET)
 

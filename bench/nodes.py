@@ -18,6 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 from common import RIVALS, ROOT, asked_to_work, finish, measure, parser
+
 from convert import TARGETS, after_tracing
 
 TOOLS = {"sardonyx": sys.executable, "jax2onnx": RIVALS}
@@ -34,7 +35,7 @@ def all_nodes(model):
 
 
 def models() -> list:
-    sys.path[:0] = [str(ROOT / "tests" / "python"), str(ROOT / "demo")]
+    sys.path[:0] = [str(ROOT / "tests" / "python" / "support"), str(ROOT / "demo")]
     from models import MODELS
     from zoo import all_models
 

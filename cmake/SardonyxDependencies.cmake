@@ -1,5 +1,5 @@
 # Finds the libraries that Sardonyx is built with: as packages of the system, of Homebrew, conda or vcpkg, or as sources
-# in the folder SARDONYX_DEPS, which scripts/wheels.py fills for wheels of other systems.
+# in the folder SARDONYX_DEPS, which scripts/packages/wheels.py fills for wheels of other systems.
 
 set(SARDONYX_DEPS "" CACHE PATH "Folder with the sources of fmt, RE2 and others; empty: installed libraries are used")
 

@@ -1,6 +1,6 @@
 # sx_unit: all C++ tests in one program. sx_test: the runner of the .sx cases beside the sources.
 
-sardonyx_glob(unit_sources src tests/cpp python tools)
+sardonyx_glob(unit_sources src tests/cpp python cli)
 list(FILTER unit_sources INCLUDE REGEX "_test\\.cc$")
 list(APPEND unit_sources "${PROJECT_SOURCE_DIR}/tests/bytes/replay_posix_test.cc"
      "${PROJECT_SOURCE_DIR}/tests/bytes/targets.cc" "${PROJECT_SOURCE_DIR}/tests/sx_test_files.cc")

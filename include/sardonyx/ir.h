@@ -49,7 +49,7 @@ struct Port {
   Metadata metadata;
   // ONNX from IR version 4: an initializer with an input's name is the default value of that input.
   TensorPtr default_value;
-  uint32_t entry = 0;  // index in the file's record, for writers (src/ir/file_record.h); 0: none, or it no longer applies
+  uint32_t entry = 0;  // index in the file's record, for writers (src/ir/graph/file_record.h); 0: none, or it no longer applies
 };
 
 // Facts about a few values, stored beside the graph.
@@ -273,13 +273,13 @@ class Model {
   std::optional<int64_t> specification_version;  // of a Core ML model: 4 (iOS 13) ... 9 (iOS 18)
 
   // The contents of the file that the graph does not represent; only for readers, writers and copies
-  // (src/ir/file_record.h).
+  // (src/ir/graph/file_record.h).
   const FileRecord& file_record() const;
   FileRecord& edit_file_record();
   // For a pass that rebuilds a node: transfers the file's record of `from` to `to`.
   void keep_file_record(const Node& from, const Node& to);
 
-  // The open journal, which records edits so that they can be undone (src/ir/journal.h); or null.
+  // The open journal, which records edits so that they can be undone (src/ir/graph/journal.h); or null.
   Journal* journal() const { return journal_; }
 
   std::optional<int64_t> opset_version(std::string_view domain) const;  // "" and "ai.onnx" are the same

@@ -1,4 +1,4 @@
-// Written by tools/gen_onnx_ops.py from the schemas of onnx 1.23.2. Do not edit.
+// Written by scripts/tables/gen_onnx_ops.py from the schemas of onnx 1.23.2. Do not edit.
 // Attributes of ONNX operators, for designated initializers: b.CumSum(x, axis, {.reverse = true}).
 // Fields are in alphabetical order. An attribute that is unset, or equal to the operator's default, is not written.
 #pragma once

@@ -1,4 +1,4 @@
-// Written by tools/gen_onnx_ops.py from the schemas of onnx 1.23.2. Do not edit.
+// Written by scripts/tables/gen_onnx_ops.py from the schemas of onnx 1.23.2. Do not edit.
 // One method per operator of the default ONNX domain, typed and checked.
 //
 // Operands come first (optional ones may be nullptr), then bodies, then the number of results where that may differ, then

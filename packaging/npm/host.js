@@ -444,7 +444,7 @@ class Host {
       path_readlink: () => ERRNO.INVAL,
     };
     const sardonyx = {
-      // See src/support/system_wasi.cc.
+      // See src/support/system/system_wasi.cc.
       copy: (from, fromOffset, to, toOffset, size) => {
         const source = this.open[from]?.file, target = this.open[to]?.file;
         if (!source || !target || source === target) return -1n;

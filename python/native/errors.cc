@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "support/interrupt.h"
+#include "support/system/interrupt.h"
 
 namespace nb = nanobind;
 

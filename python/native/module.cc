@@ -1,6 +1,6 @@
 #include <nanobind/nanobind.h>
 
-#include "driver/convert.h"
+#include "convert/to_onnx.h"
 #include "native/coreml/program.h"
 #include "native/errors.h"
 #include "native/evaluate.h"
@@ -10,7 +10,7 @@
 #include "native/jax/program.h"
 #include "native/optimize.h"
 #include "sardonyx/version.h"
-#include "support/system.h"
+#include "support/system/system.h"
 
 NB_MODULE(_sardonyx, m) {
   m.def("version", &sardonyx::version);

@@ -1,7 +1,7 @@
 // sardonyx.optimize and sardonyx.passes: thin bindings of the driver.
 #include <map>
 
-#include "driver/optimize.h"
+#include "convert/optimize.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
@@ -9,8 +9,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "driver/pipeline_text.h"
-#include "io/apart.h"
+#include "convert/pipeline_text.h"
+#include "io/onnx/apart.h"
 #include "native/ir/edit.h"
 #include "native/optimize.h"
 #include "native/unlocked.h"

@@ -3,7 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "driver/optimize.h"
+#include "convert/optimize.h"
 #include "sardonyx/observe.h"
 
 namespace sardonyx::python {

@@ -11,7 +11,7 @@
 #include <span>
 #include <tuple>
 
-#include "driver/debug_dump.h"
+#include "convert/debug_dump.h"
 #include "lower/onnx_to_mil/lower_to_mil.h"
 #include "native/ir/edit.h"
 #include "native/unlocked.h"
@@ -62,7 +62,7 @@ ToCoremlOptions to_coreml_options(const nb::dict& d) {
   ToCoremlOptions o;
 #define SX_OPTION(field, ...) decode(d[#field], o.field);
 #define SX_KEYWORD(...)
-#include "driver/coreml_options.def"
+#include "convert/coreml_options.def"
 #undef SX_KEYWORD
 #undef SX_OPTION
   return o;

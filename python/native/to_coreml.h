@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "driver/to_coreml.h"
+#include "convert/to_coreml.h"
 
 namespace sardonyx::python {
 

@@ -3,7 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "support/interrupt.h"
+#include "support/system/interrupt.h"
 
 namespace sardonyx::python {
 

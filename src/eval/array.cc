@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "eval/elements.h"
-#include "ir/tensor_view.h"
+#include "ir/tensor/tensor_view.h"
 #include "sardonyx/error.h"
 #include "sardonyx/eval.h"
 

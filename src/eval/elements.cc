@@ -7,9 +7,9 @@
 #include <limits>
 #include <optional>
 
-#include "ir/half.h"
+#include "ir/tensor/half.h"
 #include "sardonyx/error.h"
-#include "support/interrupt.h"
+#include "support/system/interrupt.h"
 
 namespace sardonyx::eval {
 namespace {

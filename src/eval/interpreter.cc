@@ -10,8 +10,8 @@
 
 #include "eval/kernel.h"
 #include "eval/watch.h"
-#include "ir/call.h"
-#include "support/interrupt.h"
+#include "ir/graph/call.h"
+#include "support/system/interrupt.h"
 
 namespace sardonyx {
 namespace eval {

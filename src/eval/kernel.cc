@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "dialects/onnx/ops.h"
-#include "eval/mil_kernel.h"
+#include "eval/mil/mil_kernel.h"
 
 namespace sardonyx::eval {
 namespace {
@@ -18,7 +18,7 @@ struct FamilyRange {
 };
 constexpr FamilyRange kRanges[] = {
 #define SX_FAMILY(domain, name, first, count) {first, count},
-#include "dialects/onnx/ops_families.gen.inc"
+#include "dialects/onnx/generated/ops_families.gen.inc"
 #undef SX_FAMILY
 };
 
@@ -29,7 +29,7 @@ constexpr auto kKernels = [] {
   for (uint32_t i = 0; i < kRanges[onnx::kFamily##name].count; ++i) { \
     table[kRanges[onnx::kFamily##name].first + i] = kernels::name;    \
   }
-#include "eval/kernels.def"
+#include "eval/onnx/kernels.def"
 #undef SX_KERNEL
   return table;
 }();

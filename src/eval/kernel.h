@@ -154,7 +154,7 @@ std::vector<EvalValue> apply(Kernel kernel, Call& call);
 // Kernels are named after their operators.
 namespace kernels {
 #define SX_KERNEL(name) void name(Call& c);
-#include "eval/kernels.def"
+#include "eval/onnx/kernels.def"
 #undef SX_KERNEL
 }  // namespace kernels
 

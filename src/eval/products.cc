@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "eval/elementwise.h"
-#include "support/interrupt.h"
+#include "support/system/interrupt.h"
 
 namespace sardonyx::eval {
 namespace {

@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "sardonyx/error.h"
-#include "support/atomic_file.h"
-#include "support/mapped_file.h"
+#include "support/files/atomic_file.h"
+#include "support/files/mapped_file.h"
 
 namespace sardonyx {
 namespace {

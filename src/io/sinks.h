@@ -5,7 +5,7 @@
 #include <string>
 
 #include "io/wire_writer.h"
-#include "support/atomic_file.h"
+#include "support/files/atomic_file.h"
 
 namespace sardonyx::wire {
 

@@ -19,7 +19,7 @@ namespace sardonyx::wire {
 
 enum Type : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
-// A field of a message: its number and wire type, which are its tag. io/fields_onnx.h and io/fields_coreml.h
+// A field of a message: its number and wire type, which are its tag. io/onnx/fields_onnx.h and io/coreml/fields_coreml.h
 // name them as the .proto files do, so nobody writes a number.
 enum class Field : uint32_t {};
 constexpr Field field(uint32_t number, Type type) { return Field{number << 3 | type}; }

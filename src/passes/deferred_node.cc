@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "ir/half.h"
-#include "ir/tensor_view.h"
+#include "ir/tensor/half.h"
+#include "ir/tensor/tensor_view.h"
 #include "sardonyx/eval.h"
 
 namespace sardonyx {

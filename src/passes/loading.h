@@ -1,4 +1,4 @@
-// Whether a runtime loads a model, according to the table of its kernels (dialects/onnx/runtimes.h).
+// Whether a runtime loads a model, according to the table of its kernels (dialects/onnx/runtimes/runtimes.h).
 #pragma once
 
 #include <string>

@@ -6,14 +6,14 @@
 #include <map>
 #include <set>
 
-#include "ir/infer_anew.h"
+#include "ir/infer/infer_anew.h"
 #include "passes/catalog.h"
 #include "passes/loading.h"
 #include "rewrite/matcher.h"
 #include "rewrite/values.h"
 #include "sardonyx/observe.h"
 #include "support/nearest.h"
-#include "support/stopwatch.h"
+#include "support/system/stopwatch.h"
 
 namespace sardonyx {
 namespace {

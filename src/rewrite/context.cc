@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "ir/graph_summary.h"
+#include "ir/graph/graph_summary.h"
 #include "rewrite/pass.h"
 
 namespace sardonyx {

@@ -13,8 +13,8 @@
 #include <utility>
 #include <variant>
 
-#include "ir/arrange.h"
-#include "ir/graph_summary.h"
+#include "ir/graph/arrange.h"
+#include "ir/graph/graph_summary.h"
 #include "rewrite/fired_rules.h"
 #include "rewrite/matcher.h"
 #include "rewrite/mil_rewriter.h"
@@ -22,7 +22,7 @@
 #include "rewrite/ready_rule.h"
 #include "rewrite/shuffled_worklist.h"
 #include "rewrite/values.h"
-#include "support/interrupt.h"
+#include "support/system/interrupt.h"
 
 namespace sardonyx {
 namespace {

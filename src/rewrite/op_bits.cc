@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "ir/graph_summary.h"
+#include "ir/graph/graph_summary.h"
 #include "sardonyx/ir.h"
 
 namespace sardonyx {

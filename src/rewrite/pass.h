@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "ir/known.h"
+#include "ir/infer/known.h"
 #include "rewrite/pattern.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/passes.h"
@@ -29,7 +29,7 @@ class Rewriter;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Inspecting nodes; ir/known.h reads attributes
+// Inspecting nodes; ir/infer/known.h reads attributes
 
 // The parts of a node, for building one like it. Absent operands are null.
 std::vector<Value*> operands_of(const Node& n);

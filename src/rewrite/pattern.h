@@ -132,7 +132,7 @@ Pattern op(std::string_view domain, std::string_view name, std::vector<Pattern> 
 
 // ONNX's operators: Add, MatMul, ...
 #define SX_FAMILY(domain, name, first, count) inline constexpr PatternOp name{#name, {}, domain, first, count};
-#include "dialects/onnx/ops_families.gen.inc"
+#include "dialects/onnx/generated/ops_families.gen.inc"
 #undef SX_FAMILY
 
 // Core ML's: namespace m = pattern::mil; m::mul(x, m::erf(y)). Operands fill the first slots; the remaining
@@ -144,7 +144,7 @@ namespace mil {
 #endif
 #define const const_  // the only op whose name is a C++ keyword
 #define SX_FAMILY(name, first, count) inline constexpr PatternOp name{{}, #name, {}, first, count};
-#include "dialects/mil/ops_families.gen.inc"
+#include "dialects/mil/generated/ops_families.gen.inc"
 #undef SX_FAMILY
 #undef const
 #if defined(__clang__)

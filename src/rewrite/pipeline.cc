@@ -7,14 +7,14 @@
 #include <functional>
 #include <map>
 
-#include "ir/arrange.h"
-#include "ir/graph_summary.h"
-#include "ir/infer_anew.h"
-#include "ir/journal.h"
+#include "ir/graph/arrange.h"
+#include "ir/graph/graph_summary.h"
+#include "ir/graph/journal.h"
+#include "ir/infer/infer_anew.h"
 #include "rewrite/values.h"
 #include "sardonyx/observe.h"
-#include "support/interrupt.h"
-#include "support/stopwatch.h"
+#include "support/system/interrupt.h"
+#include "support/system/stopwatch.h"
 
 namespace sardonyx {
 namespace {

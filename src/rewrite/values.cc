@@ -11,7 +11,7 @@
 #include <unordered_set>
 
 #include "sardonyx/eval.h"
-#include "support/stopwatch.h"
+#include "support/system/stopwatch.h"
 
 namespace sardonyx {
 namespace {

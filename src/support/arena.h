@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "support/huge_pages.h"
+#include "support/system/huge_pages.h"
 
 namespace sardonyx {
 

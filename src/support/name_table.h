@@ -10,7 +10,7 @@
 #include <new>
 
 #include "sardonyx/name.h"
-#include "support/huge_pages.h"
+#include "support/system/huge_pages.h"
 
 namespace sardonyx {
 

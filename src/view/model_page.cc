@@ -8,10 +8,10 @@
 #include <unordered_map>
 
 #include "dialects/flops.h"
-#include "driver/match_models.h"
-#include "driver/model_counts.h"
+#include "inspect/match_models.h"
+#include "inspect/model_counts.h"
 #include "sardonyx/infer.h"
-#include "support/mapped_file.h"
+#include "support/files/mapped_file.h"
 #include "support/printable.h"
 #include "view/steps.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "driver/optimize.h"
+#include "convert/optimize.h"
 #include "view/scene.h"
 
 namespace sardonyx::view {

@@ -7,8 +7,8 @@
 #include <limits>
 #include <utility>
 
-#include "driver/node_origin.h"
-#include "ir/call.h"
+#include "inspect/node_origin.h"
+#include "ir/graph/call.h"
 
 namespace sardonyx::view {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sardonyx/observe.h"
-#include "support/stopwatch.h"
+#include "support/system/stopwatch.h"
 #include "view/picture.h"
 
 namespace sardonyx::view {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "io/program_file.h"
+#include "io/text/program_file.h"
 #include "sardonyx/error.h"
 #include "sardonyx/eval.h"
 #include "sardonyx/infer.h"
@@ -17,7 +17,7 @@
 #include "sardonyx/ir.h"
 #include "sardonyx/lower.h"
 #include "sardonyx/passes.h"
-#include "support/system.h"
+#include "support/system/system.h"
 
 namespace sardonyx::bytes {
 namespace {

@@ -1,6 +1,6 @@
 """A pytest plugin: coremltools' own tests of its passes, run on Sardonyx's passes.
 
-coremltools ships these tests inside its wheel; nothing of them is kept here. Loaded by scripts/coremltools_tests.py, which says what is
+coremltools ships these tests inside its wheel; nothing of them is kept here. Loaded by scripts/checks/coremltools_tests.py, which says what is
 run. Every test runs inside `sardonyx.coreml.native_passes()`. Tests that the lists beside this file name are expected to fail: one that
 passes nevertheless is a failure, and so is, when all tests are collected, a line of a list that names none.
 

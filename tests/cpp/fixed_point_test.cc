@@ -1,5 +1,5 @@
 // Tests for the fixed-point check, which tests turn on.
-#include "driver/fixed_point.h"
+#include "convert/guards/fixed_point.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Compilers may evaluate the parts of an expression in any order, and the output must not depend on it. These
-// tests run the cases of all lowerings and passes with shuffled batches (src/ir/arrange.h). `make
+// tests run the cases of all lowerings and passes with shuffled batches (src/ir/graph/arrange.h). `make
 // test-determinism` compares real compilers.
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/arrange.h"
+#include "ir/graph/arrange.h"
 #include "sardonyx/io.h"
 #include "sardonyx/ir.h"
 #include "sardonyx/lower.h"

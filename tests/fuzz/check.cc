@@ -8,13 +8,13 @@
 #include <filesystem>
 #include <set>
 
-#include "driver/fixed_point.h"
+#include "convert/guards/fixed_point.h"
 #include "passes/catalog.h"
 #include "rewrite/shuffled_worklist.h"
 #include "rewrite/values.h"
 #include "sardonyx/io.h"
 #include "sardonyx/passes.h"
-#include "support/system.h"
+#include "support/system/system.h"
 
 namespace sardonyx::fuzz {
 namespace {

@@ -1,4 +1,4 @@
-"""The cases that jax2onnx tests itself with, exported by Sardonyx. `scripts/jax2onnx_tests.py` runs them.
+"""The cases that jax2onnx tests itself with, exported by Sardonyx. `scripts/checks/jax2onnx_tests.py` runs them.
 
 jax2onnx's own generator makes the tests: inputs, dtypes, the comparison with JAX, what shapes, names and functions are expected. It calls
 `sardonyx.to_onnx` with jax2onnx's keywords. What a case says of the graph that jax2onnx makes is not asked.

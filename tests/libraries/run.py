@@ -1,6 +1,6 @@
 """Exports programs of this folder and holds each to the jitted function: one line of JSON per program.
 
-run.py MODULE [PROGRAM ...]      run by scripts/library_tests.py, in the environment of the libraries
+run.py MODULE [PROGRAM ...]      run by scripts/checks/library_tests.py, in the environment of the libraries
 """
 
 import importlib

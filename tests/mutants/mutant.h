@@ -1,4 +1,4 @@
-// scripts/mutate.py includes this in copies of the passes. All mutants of a file are compiled at once, and an
+// scripts/checks/mutate.py includes this in copies of the passes. All mutants of a file are compiled at once, and an
 // environment variable selects the active one.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The npm package in Node: SARDONYX_PACKAGE names its folder (scripts/wasm.py test).
+// The npm package in Node: SARDONYX_PACKAGE names its folder (scripts/packages/wasm.py test).
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ir/tensor_view.h"
+#include "ir/tensor/tensor_view.h"
 #include "native/ir/store.h"
 
 namespace sardonyx::python {

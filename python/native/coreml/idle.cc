@@ -9,9 +9,9 @@
 #include <optional>
 #include <unordered_map>
 
+#include "convert/program_passes.h"
 #include "dialects/mil/interface_names.h"
 #include "dialects/mil/sample.h"
-#include "driver/program_passes.h"
 #include "native/coreml/objects.h"
 #include "native/coreml/samples.h"
 #include "native/coreml/session.h"

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "dialects/mil/sample.h"
-#include "ir/tensor_view.h"
+#include "ir/tensor/tensor_view.h"
 
 namespace sardonyx::python {
 namespace {

@@ -10,10 +10,10 @@
 #include <algorithm>
 #include <map>
 
-#include "driver/compare_models.h"
-#include "driver/half_report.h"
-#include "io/mil_features.h"
-#include "io/program_file.h"
+#include "convert/half_report.h"
+#include "inspect/compare_models.h"
+#include "io/coreml/mil_features.h"
+#include "io/text/program_file.h"
 #include "native/coreml/session.h"
 #include "native/evaluate.h"
 #include "native/optimize.h"

@@ -6,7 +6,7 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
-#include "driver/program_passes.h"
+#include "convert/program_passes.h"
 #include "native/coreml/edits.h"
 #include "native/optimize.h"
 #include "native/unlocked.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ir/use_list.h"
+#include "ir/graph/use_list.h"
 #include "native/ir/store.h"
 
 namespace sardonyx::python {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ir/use_list.h"
+#include "ir/graph/use_list.h"
 #include "native/ir/edit.h"
 
 namespace sardonyx::python {

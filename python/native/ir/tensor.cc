@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <nanobind/stl/string_view.h>
 
-#include "io/fields_onnx.h"
-#include "io/onnx_parts.h"
+#include "io/onnx/fields_onnx.h"
+#include "io/onnx/onnx_parts.h"
 #include "native/ir/store.h"
 
 namespace sardonyx::python {

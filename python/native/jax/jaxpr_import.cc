@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "ir/dim_facts.h"
+#include "ir/dims/dim_facts.h"
 #include "native/jax/source_lines.h"
 #include "native/jax/values.h"
 #include "native/python_api.h"

@@ -4,8 +4,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include "driver/plugin.h"
-#include "ir/spelling.h"
+#include "convert/plugin.h"
+#include "ir/text/spelling.h"
 #include "lower/jax_to_onnx/context.h"
 #include "native/ir/store.h"
 #include "native/jax/values.h"

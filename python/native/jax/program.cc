@@ -13,12 +13,12 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "dialects/onnx/runtimes.h"
-#include "driver/convert.h"
-#include "driver/debug_dump.h"
-#include "driver/plugin.h"
-#include "io/apart.h"
-#include "io/program_file.h"
+#include "convert/debug_dump.h"
+#include "convert/plugin.h"
+#include "convert/to_onnx.h"
+#include "dialects/onnx/runtimes/runtimes.h"
+#include "io/onnx/apart.h"
+#include "io/text/program_file.h"
 #include "native/errors.h"
 #include "native/ir/store.h"
 #include "native/jax/jaxpr_import.h"
@@ -28,7 +28,7 @@
 #include "native/to_coreml.h"
 #include "native/unlocked.h"
 #include "sardonyx/io.h"
-#include "support/mapped_file.h"
+#include "support/files/mapped_file.h"
 #include "view/steps.h"
 #include "view/steps_file.h"
 

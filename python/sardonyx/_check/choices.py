@@ -1,7 +1,7 @@
 """Equations whose results JAX leaves open: signs of eigenvectors, phases of singular vectors, the order of
 eigenvalues.
 
-An exported model makes its own choice of them, by another algorithm (see src/lower/jax_to_onnx/eigh.cc, svd.cc, eig.cc
+An exported model makes its own choice of them, by another algorithm (see src/lower/jax_to_onnx/linalg/eigh.cc, svd.cc, eig.cc
 and schur.cc). The choice is right if its results satisfy the defining equation, and if the rest of the
 program, given these results, agrees with JAX.
 """

@@ -1,4 +1,4 @@
-"""The keywords of conversions to Core ML. Made by scripts/coreml_options.py from src/driver/coreml_options.def."""
+"""The keywords of conversions to Core ML. Made by scripts/tables/coreml_options.py from src/convert/coreml_options.def."""
 
 from __future__ import annotations
 

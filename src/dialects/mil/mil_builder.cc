@@ -6,8 +6,8 @@
 #include <bit>
 #include <cmath>
 
+#include "dialects/mil/infer/rule_util.h"
 #include "dialects/mil/ops.h"
-#include "dialects/mil/rule_util.h"
 #include "sardonyx/error.h"
 
 namespace sardonyx {
@@ -190,6 +190,6 @@ Value* MilBuilder::like(const Node& n, std::initializer_list<mil_params::Change>
   return m.many(n.num_results()).result(0);
 }
 
-#include "dialects/mil/builder_definitions.gen.inc"
+#include "dialects/mil/generated/builder_definitions.gen.inc"
 
 }  // namespace sardonyx

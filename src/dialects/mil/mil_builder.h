@@ -16,7 +16,7 @@
 namespace sardonyx {
 
 namespace mil_params {
-#include "dialects/mil/builder_params.gen.inc"
+#include "dialects/mil/generated/builder_params.gen.inc"
 }  // namespace mil_params
 
 class MilBuilder : public Builder {
@@ -38,7 +38,7 @@ class MilBuilder : public Builder {
   // The same op with other operands in some slots; nullptr leaves a slot empty. Not for ops with blocks.
   Value* like(const Node& n, std::initializer_list<mil_params::Change> changes);
 
-#include "dialects/mil/builder_declarations.gen.inc"
+#include "dialects/mil/generated/builder_declarations.gen.inc"
 };
 
 }  // namespace sardonyx

@@ -3,28 +3,28 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "dialects/mil/rules.h"
+#include "dialects/mil/infer/rules.h"
 #include "dialects/onnx/ops.h"
 
 namespace sardonyx::mil {
 namespace {
 
 constexpr TypeSet kTypeSets[] = {
-#include "dialects/mil/ops_types.gen.inc"
+#include "dialects/mil/generated/ops_types.gen.inc"
 };
 
 constexpr Slot kSlots[] = {
-#include "dialects/mil/ops_slots.gen.inc"
+#include "dialects/mil/generated/ops_slots.gen.inc"
 };
 
 using Ints = std::span<const int64_t>;
 [[maybe_unused]] constexpr int64_t kInts[] = {
-#include "dialects/mil/ops_ints.gen.inc"
+#include "dialects/mil/generated/ops_ints.gen.inc"
     0,
 };
 
 constexpr AttrSpec kSpecs[] = {
-#include "dialects/mil/ops_defaults.gen.inc"
+#include "dialects/mil/generated/ops_defaults.gen.inc"
 };
 
 using Slots = std::span<const Slot>;
@@ -49,7 +49,7 @@ struct Row : Op {
 
 constexpr Op kOps[] = {
 #define SX_ROW(...) static_cast<Op>(Row{__VA_ARGS__})
-#include "dialects/mil/ops_rows.gen.inc"
+#include "dialects/mil/generated/ops_rows.gen.inc"
 #undef SX_ROW
 };
 static_assert(std::size(kOps) == kOpCount);
@@ -60,7 +60,7 @@ struct FamilyRow {
 };
 constexpr FamilyRow kFamilies[] = {
 #define SX_FAMILY(name, first, count) {#name, first, count},
-#include "dialects/mil/ops_families.gen.inc"
+#include "dialects/mil/generated/ops_families.gen.inc"
 #undef SX_FAMILY
 };
 

@@ -1,6 +1,6 @@
 #include "dialects/mil/readers.h"
 
-#include "ir/known.h"
+#include "ir/infer/known.h"
 
 namespace sardonyx::mil {
 

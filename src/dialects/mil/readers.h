@@ -10,8 +10,8 @@
 // ints_in("perm") is a list as it is written.
 #pragma once
 
+#include "dialects/mil/infer/rule_util.h"
 #include "dialects/mil/ops.h"
-#include "dialects/mil/rule_util.h"
 
 namespace sardonyx::mil {
 
@@ -69,6 +69,6 @@ class ReaderOf : public OpReader {
   static std::optional<Op> of(Node* n, ValueFacts& facts) { return n != nullptr ? of(*n, facts) : std::nullopt; }
 };
 
-#include "dialects/mil/readers.gen.inc"
+#include "dialects/mil/generated/readers.gen.inc"
 
 }  // namespace sardonyx::mil

@@ -94,7 +94,7 @@ Node& NodeMaker::many(size_t num_results) {
   return builder_.make(*op_, inputs_, num_results, std::move(attrs_), bodies_);
 }
 
-#include "dialects/onnx/builder_methods.gen.inc"
+#include "dialects/onnx/generated/builder_methods.gen.inc"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // One meaning, spelled for the model's opset

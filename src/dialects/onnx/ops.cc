@@ -3,26 +3,26 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "dialects/onnx/rules.h"
+#include "dialects/onnx/infer/rules.h"
 
 namespace sardonyx::onnx {
 namespace {
 
 constexpr TypeSet kTypeSets[] = {
-#include "dialects/onnx/ops_types.gen.inc"
+#include "dialects/onnx/generated/ops_types.gen.inc"
 };
 
 constexpr Slot kSlots[] = {
-#include "dialects/onnx/ops_slots.gen.inc"
+#include "dialects/onnx/generated/ops_slots.gen.inc"
 };
 
 using Ints = std::span<const int64_t>;
 constexpr int64_t kInts[] = {
-#include "dialects/onnx/ops_ints.gen.inc"
+#include "dialects/onnx/generated/ops_ints.gen.inc"
 };
 
 constexpr AttrSpec kSpecs[] = {
-#include "dialects/onnx/ops_attrs.gen.inc"
+#include "dialects/onnx/generated/ops_attrs.gen.inc"
 };
 
 using Slots = std::span<const Slot>;
@@ -50,7 +50,7 @@ struct Row : Op {
 
 constexpr Op kOps[] = {
 #define SX_ROW(...) static_cast<Op>(Row{__VA_ARGS__})
-#include "dialects/onnx/ops_rows.gen.inc"
+#include "dialects/onnx/generated/ops_rows.gen.inc"
 #undef SX_ROW
 };
 static_assert(std::size(kOps) == kOpCount);
@@ -61,7 +61,7 @@ struct FamilyRow {
 };
 constexpr FamilyRow kFamilies[] = {
 #define SX_FAMILY(domain, name, first, count) {domain, #name, first, count},
-#include "dialects/onnx/ops_families.gen.inc"
+#include "dialects/onnx/generated/ops_families.gen.inc"
 #undef SX_FAMILY
 };
 
@@ -71,7 +71,7 @@ struct DomainRow {
 };
 constexpr DomainRow kDomains[] = {
 #define SX_DOMAIN(domain, version) {domain, version},
-#include "dialects/onnx/ops_domains.gen.inc"
+#include "dialects/onnx/generated/ops_domains.gen.inc"
 #undef SX_DOMAIN
 };
 

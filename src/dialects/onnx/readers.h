@@ -1,5 +1,5 @@
 // Readers: the parameters of ONNX operators by name and type, over all versions. They come from the schemas
-// that OnnxBuilder comes from, for the operators that somebody reads (READERS of tools/gen_onnx_facts.py).
+// that OnnxBuilder comes from, for the operators that somebody reads (READERS of scripts/tables/gen_onnx_facts.py).
 //
 //   if (const auto r = read::Reduce::of(n, facts)) use(r->axes());    // nullopt unless n is a reduction
 //   const auto axis = read::Softmax(n).axis();                        // n must be one
@@ -15,7 +15,7 @@
 
 #include <array>
 
-#include "ir/known.h"
+#include "ir/infer/known.h"
 #include "sardonyx/error.h"
 
 namespace sardonyx::onnx::read {
@@ -77,6 +77,6 @@ class ReaderOf : public OpReader {
   }
 };
 
-#include "dialects/onnx/readers.gen.inc"
+#include "dialects/onnx/generated/readers.gen.inc"
 
 }  // namespace sardonyx::onnx::read

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dialects/onnx/runtimes.h"
+#include "dialects/onnx/runtimes/runtimes.h"
 
 namespace sardonyx::onnx {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "support/interrupt.h"
+#include "support/system/interrupt.h"
 
 namespace sardonyx::lower {
 

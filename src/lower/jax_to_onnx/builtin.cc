@@ -1,11 +1,11 @@
 // The table of built-in lowerings, read from elementwise.def, lowerings.def and complex.def.
 #include <algorithm>
 
-#include "lower/jax_to_onnx/complex.h"
+#include "lower/jax_to_onnx/arrays/movements.h"
 #include "lower/jax_to_onnx/kernels.h"
-#include "lower/jax_to_onnx/movements.h"
-#include "lower/jax_to_onnx/narrow.h"
-#include "lower/jax_to_onnx/pairs.h"
+#include "lower/jax_to_onnx/lib/complex.h"
+#include "lower/jax_to_onnx/lib/narrow.h"
+#include "lower/jax_to_onnx/lib/pairs.h"
 
 namespace sardonyx::jax_to_onnx {
 
@@ -19,7 +19,7 @@ namespace sardonyx::jax_to_onnx {
 #define SX_LINEAR(primitive)
 #define SX_MOVES(primitive)
 #define SX_BILINEAR(primitive)
-#include "lower/jax_to_onnx/complex.def"
+#include "lower/jax_to_onnx/lib/complex.def"
 #undef SX_COMPLEX
 #undef SX_LINEAR
 #undef SX_MOVES
@@ -62,7 +62,7 @@ LoweringRegistry all_lowerings() {
   LoweringRegistry r;
 #define SX_ELEMENTWISE(primitive, op) r.add(primitive, elementwise(#op, #op), "elementwise " #op);
 #define SX_ELEMENTWISE_BOOL(primitive, op, bool_op) r.add(primitive, elementwise(#op, #bool_op), "elementwise " #op);
-#include "lower/jax_to_onnx/elementwise.def"
+#include "lower/jax_to_onnx/arithmetic/elementwise.def"
 #undef SX_ELEMENTWISE
 #undef SX_ELEMENTWISE_BOOL
 #define SX_LOWERING(primitive) r.add(#primitive, lower_##primitive, "lower_" #primitive);
@@ -74,7 +74,7 @@ LoweringRegistry all_lowerings() {
 #define SX_LINEAR(primitive) add_complex(r, primitive, part_by_part);
 #define SX_MOVES(primitive) add_complex(r, primitive, moved);
 #define SX_BILINEAR(primitive) add_complex(r, primitive, product_of_parts);
-#include "lower/jax_to_onnx/complex.def"
+#include "lower/jax_to_onnx/lib/complex.def"
 #undef SX_COMPLEX
 #undef SX_LINEAR
 #undef SX_MOVES

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "ir/spelling.h"
+#include "ir/text/spelling.h"
 #include "lower/jax_to_onnx/check_equation.h"
-#include "lower/jax_to_onnx/pairs.h"
-#include "lower/jax_to_onnx/threefry.h"
+#include "lower/jax_to_onnx/lib/pairs.h"
+#include "lower/jax_to_onnx/random/threefry.h"
 
 namespace sardonyx::jax_to_onnx {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "dialects/onnx/runtimes.h"
+#include "dialects/onnx/runtimes/runtimes.h"
 #include "lower/engine/engine.h"
 #include "lower/engine/sizes.h"
 #include "sardonyx/lower.h"
@@ -54,7 +54,7 @@ class Context : public lower::EngineOf<Lowering>, private lower::SizeWriter {
   // Calls with equal bodies (captured weights included) and operand types share one function.
   std::vector<Value*> call_function(const Node& eqn, const FunctionMark& mark, std::span<Value* const> args, OnnxBuilder& b);
 
-  // The boundaries between the nodes of consecutive equations, as node ids: see ir/arrange.h.
+  // The boundaries between the nodes of consecutive equations, as node ids: see ir/graph/arrange.h.
   std::span<const uint32_t> batches() const { return batches_; }
   const LowerOptions& options() const { return options_; }
   // The runtime that must be able to run the graph: the target, or else the newest known.
@@ -105,7 +105,7 @@ class Context : public lower::EngineOf<Lowering>, private lower::SizeWriter {
   };
 
   // The type in which an equation's own elements are computed while it is lowered in wider types
-  // (lower/jax_to_onnx/narrow.h). Does not apply to equations of nested jaxprs.
+  // (lower/jax_to_onnx/lib/narrow.h). Does not apply to equations of nested jaxprs.
   DType computed_as(DType own) const { return computed_as_ == nullptr ? own : computed_as_(own); }
   class InTypes {
    public:

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "lower/jax_to_onnx/pairs.h"
+#include "lower/jax_to_onnx/lib/pairs.h"
 
 namespace sardonyx::jax_to_onnx {
 namespace {

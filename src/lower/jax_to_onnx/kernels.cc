@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "dialects/onnx/refusals.h"
-#include "lower/jax_to_onnx/bitwise.h"
+#include "lower/jax_to_onnx/arithmetic/bitwise.h"
 #include "lower/jax_to_onnx/context.h"
-#include "lower/jax_to_onnx/reduction.h"
-#include "lower/jax_to_onnx/wide_integers.h"
+#include "lower/jax_to_onnx/lib/wide_integers.h"
+#include "lower/jax_to_onnx/reductions/reduction.h"
 
 namespace sardonyx::jax_to_onnx {
 namespace {
@@ -24,7 +24,7 @@ bool has_exact_op(std::string_view op, DType t) {
 
 bool has_kernel(const Lowering& ctx, std::string_view name, DType t) {
   if (static_cast<unsigned>(t) >= 64) return false;
-  // bitwise() composes these if the opset lacks them (lower/jax_to_onnx/bitwise.h).
+  // bitwise() composes these if the opset lacks them (lower/jax_to_onnx/arithmetic/bitwise.h).
   if (name.starts_with("Bitwise") && ctx.b.opset() < 18) return is_integer(t);
   const Op& op = ctx.b.model().op("", name);
   if (op.inputs.empty()) return false;

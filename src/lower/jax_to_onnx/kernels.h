@@ -1,7 +1,7 @@
 // Computing in element types that runtimes have kernels for.
 //
 // ONNX allows more (operator, type) pairs than onnxruntime's CPU provider implements: it has no Max of i16
-// and nothing in bf16. dialects/onnx/runtimes.h lists what it has. For anything else we cast to a wider type
+// and nothing in bf16. dialects/onnx/runtimes/runtimes.h lists what it has. For anything else we cast to a wider type
 // that gives the same bits, and back.
 #pragma once
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ir/arrange.h"
+#include "ir/graph/arrange.h"
 #include "sardonyx/version.h"
 
 namespace sardonyx {

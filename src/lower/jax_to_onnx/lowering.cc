@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ir/tensor_transform.h"
+#include "ir/tensor/tensor_transform.h"
 #include "lower/jax_to_onnx/context.h"
 #include "lower/jax_to_onnx/kernels.h"
-#include "lower/jax_to_onnx/narrow.h"
-#include "lower/jax_to_onnx/pairs.h"
+#include "lower/jax_to_onnx/lib/narrow.h"
+#include "lower/jax_to_onnx/lib/pairs.h"
 
 namespace sardonyx::jax_to_onnx {
 namespace {

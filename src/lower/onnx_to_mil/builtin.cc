@@ -3,8 +3,8 @@
 
 #include <climits>
 
+#include "lower/onnx_to_mil/arithmetic/elementwise.h"
 #include "lower/onnx_to_mil/context.h"
-#include "lower/onnx_to_mil/elementwise.h"
 #include "lower/onnx_to_mil/taken_apart.h"
 
 namespace sardonyx {
@@ -24,7 +24,7 @@ const lower::Table<Lowering>& table() {
   static const lower::Table<Lowering> all = [] {
     lower::Table<Lowering> t;
 #define SX_SAME(op, mil_op) t.add(#op, [](Lowering& ctx) { return lower_same(ctx, #mil_op); }, "elementwise " #mil_op);
-#include "lower/onnx_to_mil/elementwise.def"
+#include "lower/onnx_to_mil/arithmetic/elementwise.def"
 #undef SX_SAME
 #define SX_LOWERING(op) t.add(#op, lower_##op, "lower_" #op);
 #define SX_LOWERING_AS(op, function) t.add(#op, lower_##function, "lower_" #function);

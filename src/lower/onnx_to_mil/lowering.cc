@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "dialects/mil/ops.h"
-#include "ir/tensor_transform.h"
+#include "ir/tensor/tensor_transform.h"
 #include "lower/onnx_to_mil/context.h"
 
 namespace sardonyx::onnx_to_mil {

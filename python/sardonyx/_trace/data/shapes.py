@@ -7,7 +7,7 @@ Each unknown size becomes a symbol like those of the inputs, one per array that 
 Calls with `size=`, with known values, or in other forms go to the original. Replacements act in the thread that
 traces and are undone afterwards. The symbols are part of JAX's cache key, so that no trace is used again outside.
 
-tests/python/test_jax_internals.py names every function that is replaced and the private names of JAX that are
+tests/python/jax/test_jax_internals.py names every function that is replaced and the private names of JAX that are
 used: run it first on a new JAX. A function that a release of JAX lacks is left alone, and JAX's error remains.
 """
 

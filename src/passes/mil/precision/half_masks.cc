@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "ir/tensor_view.h"
+#include "ir/tensor/tensor_view.h"
 
 namespace sardonyx::mil {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "ir/tensor_transform.h"
+#include "ir/tensor/tensor_transform.h"
 
 namespace sardonyx::mil {
 namespace {

@@ -10,8 +10,8 @@
 #include <unordered_map>
 
 #include "eval/watch.h"
+#include "passes/mil/constants/weights.h"
 #include "passes/mil/precision/half_masks.h"
-#include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
 namespace {

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "eval/watch.h"
-#include "ir/half.h"
+#include "ir/tensor/half.h"
 #include "passes/mil/precision/half_masks.h"
 #include "sardonyx/eval.h"
 

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <ranges>
 
+#include "passes/mil/constants/weights.h"
 #include "passes/mil/precision/half_masks.h"
 #include "passes/mil/precision/probe.h"
-#include "passes/mil/weights.h"
 
 namespace sardonyx::mil {
 namespace {

@@ -10,7 +10,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "ir/call.h"
+#include "ir/graph/call.h"
 #include "passes/onnx/control_flow/control_flow.h"
 
 namespace sardonyx::onnx {

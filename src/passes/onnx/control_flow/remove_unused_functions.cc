@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "ir/call.h"
+#include "ir/graph/call.h"
 #include "rewrite/pass.h"
 
 namespace sardonyx::onnx {

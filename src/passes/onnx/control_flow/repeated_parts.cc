@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "ir/call.h"
+#include "ir/graph/call.h"
 #include "passes/onnx/control_flow/same_bodies.h"
 
 namespace sardonyx::onnx {

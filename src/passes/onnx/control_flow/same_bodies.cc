@@ -1,5 +1,5 @@
 #include "passes/onnx/control_flow/same_bodies.h"
-#include "ir/call.h"
+#include "ir/graph/call.h"
 
 #include <unordered_map>
 #include <utility>

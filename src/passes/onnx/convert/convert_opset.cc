@@ -17,7 +17,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "dialects/onnx/runtimes.h"
+#include "dialects/onnx/runtimes/runtimes.h"
 
 namespace sardonyx::onnx {
 namespace {

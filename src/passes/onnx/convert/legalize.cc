@@ -1,6 +1,6 @@
 //   x: bf16 ── Exp ── y     =>   x ── Cast<f32> ── Exp ── Cast<bf16> ── y     if the target has no Exp of bf16
 //
-// Makes the graph run on a named runtime (dialects/onnx/runtimes.h). If the runtime lacks an operator for an
+// Makes the graph run on a named runtime (dialects/onnx/runtimes/runtimes.h). If the runtime lacks an operator for an
 // element type, the pass computes it in a wider type that holds every value and converts the result back:
 // floats round once, as before, and integers keep their low bits. The model's IR version becomes one that the
 // runtime loads.
@@ -21,7 +21,7 @@
 
 #include "dialects/onnx/readers.h"
 #include "dialects/onnx/refusals.h"
-#include "dialects/onnx/wrong_kernels.h"
+#include "dialects/onnx/runtimes/wrong_kernels.h"
 #include "passes/onnx/convert/standard_bodies.h"
 #include "passes/onnx/convert/widen.h"
 #include "passes/onnx/fuse/attention.h"

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "dialects/onnx/runtimes.h"
-#include "ir/tensor_transform.h"
+#include "dialects/onnx/runtimes/runtimes.h"
+#include "ir/tensor/tensor_transform.h"
 
 namespace sardonyx::onnx {
 namespace {

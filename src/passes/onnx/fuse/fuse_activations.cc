@@ -20,7 +20,7 @@
 #include <cmath>
 
 #include "dialects/onnx/refusals.h"
-#include "dialects/onnx/wrong_kernels.h"
+#include "dialects/onnx/runtimes/wrong_kernels.h"
 #include "passes/onnx/fuse/fusion.h"
 #include "passes/onnx/fuse/per_channel.h"
 

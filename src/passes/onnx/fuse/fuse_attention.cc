@@ -27,7 +27,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "dialects/onnx/runtimes.h"
+#include "dialects/onnx/runtimes/runtimes.h"
 #include "passes/onnx/fuse/attention.h"
 #include "passes/onnx/fuse/fusion.h"
 

@@ -8,11 +8,11 @@
 // fuse_attention; its header lists what stops it.
 #include <algorithm>
 
-#include "dialects/onnx/runtimes.h"
+#include "dialects/onnx/runtimes/runtimes.h"
 #include "passes/onnx/fuse/attention.h"
 #include "passes/onnx/fuse/fusion.h"
+#include "passes/onnx/layout/elementwise_region.h"
 #include "passes/onnx/shapes/shape_target.h"
-#include "passes/onnx/specified/elementwise_region.h"
 
 namespace sardonyx::onnx {
 namespace {

@@ -17,7 +17,7 @@
 #include <cmath>
 #include <limits>
 
-#include "dialects/onnx/runtimes.h"
+#include "dialects/onnx/runtimes/runtimes.h"
 #include "passes/onnx/fuse/attention.h"
 #include "passes/onnx/fuse/fusion.h"
 

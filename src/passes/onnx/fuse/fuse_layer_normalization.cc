@@ -15,7 +15,7 @@
 // Rounds: for a mean that is large compared to the deviation, Flax's difference of squares loses all digits.
 // The operator does not, so its result is closer to the exact value.
 // After onnxruntime's fusion of this name and Flax's _compute_stats.
-#include "dialects/onnx/runtimes.h"
+#include "dialects/onnx/runtimes/runtimes.h"
 #include "passes/onnx/fuse/fusion.h"
 
 namespace sardonyx::onnx {

@@ -10,7 +10,7 @@
 // specifies the deviation in f32), a scale of another shape than the axes, a scale of ones of unknown size, a
 // single element, which onnxruntime 1.23 refuses.
 // Rounds: f16 is computed in f32.
-#include "dialects/onnx/runtimes.h"
+#include "dialects/onnx/runtimes/runtimes.h"
 #include "passes/onnx/fuse/fusion.h"
 
 namespace sardonyx::onnx {

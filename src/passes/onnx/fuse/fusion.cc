@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "passes/onnx/specified/elementwise_region.h"
+#include "passes/onnx/layout/elementwise_region.h"
 
 namespace sardonyx::onnx {
 namespace {

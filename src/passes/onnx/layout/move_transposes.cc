@@ -4,7 +4,7 @@
 // Moves transposes through the nodes around them, up and down, so that they meet and cancel. They pass
 // through elementwise nodes (constants are transposed once, when they are written), reductions, Concat,
 // Split, Slice, Pad, Softmax, ArgMax, Resize, Reshapes that keep axes together, and the other operators in
-// passes/layout/family.cc. The pass optimizes all transposes together. A transpose costs the elements that it
+// passes/mincut/family.cc. The pass optimizes all transposes together. A transpose costs the elements that it
 // moves, and the pass only makes changes that reduce the total, both for small and for large named sizes.
 // Values that a Loop or Scan carries, slices or stacks, and values that branches return, change their layout
 // inside and outside of the body together. A transpose in a loop body counts once per iteration (16 if the
@@ -15,7 +15,7 @@
 // Like MIL's reduce_transposes, which only moves them downwards, counts ops instead of elements, and stays in its
 // block. remove_redundant_transpose_pairs and remove_redundant_transpose_reduce run before the fusions, since
 // transposes hide patterns; merge_views and move_unit_axes handle transposes of axes of size one.
-#include "passes/layout/minimize.h"
+#include "passes/mincut/minimize.h"
 #include "rewrite/pass.h"
 
 namespace sardonyx::onnx {

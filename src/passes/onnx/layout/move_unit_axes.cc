@@ -10,8 +10,8 @@
 // operand that has the axis, and, except below transposes, a Squeeze without a matching node above.
 #include <algorithm>
 
-#include "passes/layout/operators.h"
-#include "passes/onnx/specified/elementwise_region.h"
+#include "passes/mincut/operators.h"
+#include "passes/onnx/layout/elementwise_region.h"
 #include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {

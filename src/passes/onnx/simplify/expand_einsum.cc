@@ -12,7 +12,7 @@
 // operands; sums of integers below 64 bits; batch axes that are not the first axes of all three values in one
 // order.
 // Rounds: the sum may run in another order.
-#include "dialects/onnx/einsum_terms.h"
+#include "dialects/onnx/infer/einsum_terms.h"
 #include "dialects/onnx/refusals.h"
 #include "passes/onnx/fuse/attention.h"
 #include "passes/onnx/fuse/fusion.h"

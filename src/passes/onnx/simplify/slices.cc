@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "dialects/onnx/infer/slice_end.h"
 #include "dialects/onnx/readers.h"
-#include "dialects/onnx/slice_end.h"
 
 namespace sardonyx::onnx {
 

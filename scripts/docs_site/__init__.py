@@ -1,1 +1,0 @@
-"""Parts of the documentation site (scripts/build_site.py)."""

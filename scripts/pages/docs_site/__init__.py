@@ -1,0 +1,1 @@
+"""Parts of the documentation site (scripts/pages/build_site.py)."""

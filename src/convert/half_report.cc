@@ -1,0 +1,105 @@
+#include "convert/half_report.h"
+
+#include <algorithm>
+
+#include "passes/mil/precision/half_ranges.h"
+#include "sardonyx/infer.h"
+
+namespace sardonyx {
+
+namespace {
+
+bool fit(const Graph& g, const std::vector<EvalValue>& inputs) {
+  try {
+    check_inputs(g, inputs);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Returns how often the function ran. If it could not run, `why` gives the reason.
+size_t observe(Graph& g, const HalfReportRequest& request, bool is_main, mil::HalfRanges& ranges, std::string& why) {
+  size_t runs = 0;
+  for (const auto& inputs : request.runs) {
+    if (is_main) {
+      check_inputs(g, inputs);
+    } else if (!fit(g, inputs)) {
+      continue;
+    }
+    ranges.observe(inputs);
+    ++runs;
+  }
+  for (size_t i = 0; request.runs.empty() && i < request.random_runs; ++i) {
+    std::vector<EvalValue> inputs(g.inputs().size());
+    try {
+      fill_inputs(g, inputs, request.seed + i);
+      ranges.observe(inputs);
+      ++runs;
+    } catch (const Error& e) {
+      if (e.code() == ErrorCode::kInternal) throw;
+      why = e.message();
+      break;
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
+HalfReport half_report(Model& m, const HalfReportRequest& request) {
+  if (m.dialect() != DialectId::kMil)
+    throw Error(ErrorCode::kInvalidArgument,
+                "half precision can only be checked in Core ML programs, and this is an ONNX model");
+  ValueFacts facts;
+  infer_model(m, facts, /*tolerant=*/true);
+  PassContext context(m, facts);
+  HalfReport report;
+  mil::NamedExtents seen;
+  for (const auto& f : m.functions()) {
+    Graph& g = f->graph();
+    mil::HalfRanges ranges(g, context);
+    std::string why;
+    const size_t runs = observe(g, request, f.get() == &m.main(), ranges, why);
+    report.runs = std::max(report.runs, runs);
+    if (report.not_run.empty() && !why.empty()) report.not_run = m.functions().size() > 1 ? f->name + ": " + why : why;
+    add_seen(ranges, seen);
+    if (runs == 0) ranges.tell(seen);
+    for (Graph* at : graphs_in(g)) {
+      for (const Node& n : at->nodes()) {
+        if (n.has(Trait::kConstant)) continue;
+        const mil::HalfFinding found = ranges.judge(n);
+        if (found.verdict == mil::HalfVerdict::kSafe) {
+          ++report.safe;
+          continue;
+        }
+        report.ops.push_back({.function = f->name,
+                              .op = std::string(n.op().name),
+                              .name = std::string(n.name().view()),
+                              .verdict = std::string(to_string(found.verdict)),
+                              .value = std::string(found.value->name().view()),
+                              .low = found.extent.low,
+                              .high = found.extent.high,
+                              .seen = found.seen});
+      }
+    }
+  }
+  report.ranges = ranges_text(seen);
+  return report;
+}
+
+HalfReport half_report(Model& m, const std::vector<std::string>& inputs, size_t random_runs, uint64_t seed) {
+  HalfReportRequest request{.runs = {}, .random_runs = random_runs, .seed = seed};
+  std::vector<std::string> files, common;
+  for (const std::string& i : inputs) (i.find('=') == std::string::npos ? files : common).push_back(i);
+  if (files.empty() && !common.empty()) files.emplace_back();
+  for (const std::string& file : files) {
+    RunRequest run;
+    run.inputs = common;
+    if (!file.empty()) run.inputs.push_back(file);
+    request.runs.push_back(run_inputs(m, run));
+  }
+  return half_report(m, request);
+}
+
+}  // namespace sardonyx
