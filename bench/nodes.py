@@ -1,4 +1,4 @@
-"""Node counts and speed of the models of `tests/python/zoo` and the demonstration: Sardonyx and jax2onnx.
+"""Node counts and speed of the models of `tests/python/support/zoo` and the demonstration: Sardonyx and jax2onnx.
 
     RIVALS_PYTHON=... bench/nodes.py [--only TEXT ...] [--static] [--time] [--run] [--rounds 21] [--out build/bench]
 

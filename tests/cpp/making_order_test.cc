@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "cases/sx_test_files.h"
 #include "ir/graph/arrange.h"
 #include "sardonyx/io.h"
 #include "sardonyx/ir.h"
 #include "sardonyx/lower.h"
 #include "sardonyx/passes.h"
-#include "sx_test_files.h"
 
 namespace sardonyx {
 namespace {

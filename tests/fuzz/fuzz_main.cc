@@ -16,11 +16,11 @@
 #include <random>
 #include <sstream>
 
+#include "cases/sx_test_files.h"
 #include "check.h"
 #include "passes/catalog.h"
 #include "random/generator.h"
 #include "sardonyx/io.h"
-#include "sx_test_files.h"
 
 namespace sardonyx::fuzz {
 namespace {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import onnx
 from onnx.backend.test.loader import load_model_tests
-from python.onnx_messages import normalize
+from onnx_messages import normalize
 from sardonyx import ir
 
 

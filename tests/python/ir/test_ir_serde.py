@@ -6,7 +6,7 @@ import onnx.parser
 import pytest
 import sardonyx
 from onnx import TensorProto, helper
-from python.onnx_messages import normalize
+from onnx_messages import normalize
 from sardonyx import ir
 
 TEXT = """

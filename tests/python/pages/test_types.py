@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def script_of(name, monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "scripts" / "checks")
+    for room in ("checks", "tables"):
+        monkeypatch.syspath_prepend(ROOT / "scripts" / room)
     return importlib.import_module(name)
 
 

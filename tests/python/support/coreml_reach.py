@@ -454,7 +454,7 @@ def jax_section(sweep: dict[str, Outcome | None], *, drawn: bool = True) -> str:
     lines = [
         JAX_HEADING,
         "",
-        "The rows of `tests/python/sweep` call each public function of JAX and its libraries. Of "
+        "The rows of `tests/python/support/sweep` call each public function of JAX and its libraries. Of "
         + (f"{len(sweep):,} rows drawn by a fixed seed," if drawn else f"all {len(sweep):,} rows,"),
         f"{len(known):,} have element types that Core ML has. For {NEWEST}, {share(counts['right'], len(known))} are right at two sizes each, within the sweep's tolerances;",
         f"{counts['refused']} are refused and {counts['wrong']} are wrong.",

@@ -13,7 +13,7 @@ ORDER = [*DTYPES, "key"]
 
 HEAD = """# Primitives
 
-`scripts/pages/primitives_page.py` writes this page after all lines of the tables in `tests/python/primitives` ran and agreed
+`scripts/pages/primitives_page.py` writes this page after all lines of the tables in `tests/python/support/primitives` ran and agreed
 with JAX; do not edit it. A row lists the dtypes of the first operand (without operands, of the result) in tests that
 passed. "Symbolic": an operand or result had a size known at run time only; those tests run at three sizes, 1
 among them. `make test` checks that the page is up to date.
