@@ -332,9 +332,7 @@ def compared(wanted: list[str]) -> dict[str, dict]:
                 for precision in ("fp16", "fp32"):
                     found = figure[f"{target} {precision}"] = {}
                     try:
-                        sardonyx.to_coreml(
-                            onnx, output_path=out, minimum_deployment_target=target, compute_precision=precision
-                        )
+                        sardonyx.to_coreml(onnx, output_path=out, target=target, precision=precision)
                         found["ours"] = counts(out)
                         arrays = [x.numpy().astype(kind) for x, kind in zip(inputs, kinds, strict=True)]
                         if precision == "fp32":

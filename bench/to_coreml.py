@@ -92,7 +92,7 @@ def ours(name: str, folder: Path) -> dict:
     out = folder / "ours.mlpackage"
     seconds, memory = timed(lambda: sardonyx.to_coreml(onnx, output_path=out))
     exact = folder / "ours32.mlpackage"
-    sardonyx.to_coreml(onnx, output_path=exact, compute_precision="fp32")
+    sardonyx.to_coreml(onnx, output_path=exact, precision="f32")
     x = x.astype(np.int32) if x.dtype.kind == "i" else x
     return {
         "seconds": seconds,
@@ -206,7 +206,7 @@ def large_weights(count: int, folder: Path) -> dict:
     found = {"bytes": (folder / "w.bin").stat().st_size}
     how = {
         "copied": lambda: shutil.copyfile(folder / "w.bin", copy),
-        "fp32": lambda: sardonyx.to_coreml(path, output_path=out, compute_precision="fp32"),
+        "fp32": lambda: sardonyx.to_coreml(path, output_path=out, precision="f32"),
         "fp16": lambda: sardonyx.to_coreml(path, output_path=out),
     }
     for _ in range(5):
@@ -292,7 +292,7 @@ def sardonyx_path(fn, shape, folder: Path) -> Path:
     import sardonyx
 
     out = folder / "jax32.mlpackage"
-    sardonyx.to_coreml(fn, [shape], output_path=out, compute_precision="fp32")
+    sardonyx.to_coreml(fn, [shape], output_path=out, precision="f32")
     return out
 
 

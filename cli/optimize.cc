@@ -28,7 +28,7 @@ PassRequest request_of(const Given& given, const std::string& passes, DialectId 
   PassRequest request{.passes = {}, .skip = given.list("skip"), .options = pass_options(given)};
   add_pipeline(passes, request);
   if (given.has("precision"))
-    request.options.emplace_back("compute_precision", coreml_precision(given) == CoremlPrecision::kF16 ? "fp16" : "fp32");
+    request.options.emplace_back("precision", coreml_precision(given) == CoremlPrecision::kF16 ? "f16" : "f32");
   if (given.has("keep-f32")) request.options.emplace_back("add_fp16_cast.skip_ops", given.text("keep-f32"));
   std::string types;  // one per line: names may contain commas
   for (const std::string& type : given.list("output-type")) types += long_type(type) + '\n';

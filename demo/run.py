@@ -176,7 +176,7 @@ def package(model: DemoModel, fn: Callable, reference: "Reference", out: Path) -
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about sizes without a bound
-        sardonyx.to_coreml(fn, list(model.inputs), output_path=path, compute_precision="fp32")
+        sardonyx.to_coreml(fn, list(model.inputs), output_path=path, precision="f32")
     total = time.perf_counter() - start
     program = coreml.load(path)
     _, inputs, expected = reference.cases[0]

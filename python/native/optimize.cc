@@ -13,6 +13,7 @@
 #include "io/onnx/apart.h"
 #include "native/ir/edit.h"
 #include "native/optimize.h"
+#include "native/options.h"
 #include "native/unlocked.h"
 #include "sardonyx/infer.h"
 
@@ -21,31 +22,28 @@ namespace nb = nanobind;
 namespace sardonyx::python {
 namespace {
 
+using python::decode;
+
+void decode(nb::handle given, Verify& to) {
+  const auto word = nb::cast<std::string>(given);
+  to = word == "model" ? Verify::kModel : word == "pass" ? Verify::kPass : Verify::kOff;
+}
+
+void decode(nb::handle given, std::optional<Tolerance>& to) {
+  const auto [rtol, atol] = nb::cast<std::pair<double, double>>(given);
+  to = Tolerance{rtol, atol};
+}
+
 OptimizeOptions options_of(const nb::dict& d, Observer* observer) {
   OptimizeOptions o;
   o.request.observer = observer;
-  o.request.passes = nb::cast<std::vector<std::string>>(d["passes"]);
-  o.request.skip = nb::cast<std::vector<std::string>>(d["skip"]);
-  o.request.options = nb::cast<std::vector<std::pair<std::string, std::string>>>(d["options"]);
-  o.request.strict = nb::cast<bool>(d["strict"]);
-  const std::string verify = nb::cast<std::string>(d["verify"]);
-  o.request.verify = verify == "model" ? Verify::kModel : verify == "pass" ? Verify::kPass : Verify::kOff;
-  o.request.prune_inputs = nb::cast<bool>(d["prune_inputs"]);
-  o.request.allow_empty = nb::cast<bool>(d["allow_empty"]);
-  o.request.inline_functions = nb::cast<bool>(d["inline"]);
-  o.request.fold_budget = nb::cast<int64_t>(d["fold_budget"]);
-  o.opset = nb::cast<int>(d["opset"]);
-  o.declare_types = nb::cast<bool>(d["declare_types"]);
-  o.keep_names = nb::cast<bool>(d["keep_names"]);
-  o.link_weights = nb::cast<bool>(d["link_weights"]);
-  o.count_savings = nb::cast<bool>(d["count_savings"]);
-  o.input_shapes = nb::cast<std::vector<std::string>>(d["input_shapes"]);
-  o.inputs = nb::cast<std::vector<std::string>>(d["inputs"]);
-  o.outputs = nb::cast<std::vector<std::string>>(d["outputs"]);
-  if (!d["rtol"].is_none() || !d["atol"].is_none()) {
-    const auto number = [&](const char* name) { return d[name].is_none() ? 0.0 : nb::cast<double>(d[name]); };
-    o.tolerance = Tolerance{number("rtol"), number("atol")};
-  }
+#define SX_OPTION(field, ...) SX_DECODE(d, field, o)
+#define SX_FIELD(field) SX_DECODE(d, field, o)
+#define SX_KEYWORD(...)
+#include "convert/optimize_options.def"
+#undef SX_KEYWORD
+#undef SX_FIELD
+#undef SX_OPTION
   return o;
 }
 

@@ -11,7 +11,8 @@ namespace sardonyx::python {
 // Calls the function of Python in the option `progress`, unless it is None.
 class PythonProgress final : public Observer {
  public:
-  explicit PythonProgress(const nanobind::dict& options) : call_(options["progress"]) {}
+  explicit PythonProgress(const nanobind::dict& options)
+      : call_(options.contains("progress") ? nanobind::object(options["progress"]) : nanobind::none()) {}
   void progress(std::string_view what, size_t done, size_t total) override;
 
  private:

@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
@@ -12,10 +13,14 @@
 #include <tuple>
 
 #include "convert/debug_dump.h"
+#include "convert/to_coreml.h"
 #include "lower/onnx_to_mil/lower_to_mil.h"
+#include "native/coreml/program.h"
 #include "native/ir/edit.h"
+#include "native/options.h"
 #include "native/unlocked.h"
 #include "sardonyx/io.h"
+#include "support/system/stopwatch.h"
 #include "view/steps.h"
 #include "view/steps_file.h"
 
@@ -25,10 +30,7 @@ namespace nb = nanobind;
 
 namespace {
 
-template <class Value>
-void decode(nb::handle given, Value& to) {
-  to = nb::cast<Value>(given);
-}
+using python::decode;
 
 void decode(nb::handle given, CoremlPrecision& to) {
   to = nb::cast<std::string>(given) == "f16" ? CoremlPrecision::kF16 : CoremlPrecision::kF32;
@@ -60,34 +62,13 @@ void decode(nb::handle given, CoremlMetadata& to) {
 
 ToCoremlOptions to_coreml_options(const nb::dict& d) {
   ToCoremlOptions o;
-#define SX_OPTION(field, ...) decode(d[#field], o.field);
+#define SX_OPTION(field, ...) SX_DECODE(d, field, o)
 #define SX_KEYWORD(...)
 #include "convert/coreml_options.def"
 #undef SX_KEYWORD
 #undef SX_OPTION
   return o;
 }
-
-// Calls convert(options) without the interpreter's lock, watched by what `dump` and `trace` ask for.
-template <class Convert>
-void watched(const nb::dict& d, const std::string& out, const Convert& convert) {
-  ToCoremlOptions o = to_coreml_options(d);
-  const auto folder = nb::cast<std::string>(d["dump"]), trace = nb::cast<std::string>(d["trace"]);
-  std::optional<DebugDump> dump;
-  std::optional<view::Steps> steps;
-  Observers observers;
-  if (!folder.empty()) observers.add(&dump.emplace(folder));
-  if (!trace.empty()) {
-    view::check_steps_name(trace);
-    observers.add(&steps.emplace(out));
-  }
-  o.observer = observers.get();
-  const Unlocked others_may_run;
-  convert(o);
-  if (steps) view::write_steps(trace, steps->scene());
-}
-
-}  // namespace
 
 nb::dict report_dict(const ToCoremlReport& r) {
   nb::dict d;
@@ -108,82 +89,102 @@ nb::dict report_dict(const ToCoremlReport& r) {
   return d;
 }
 
-ToCoremlReport written_as_coreml(const Model* jax, Model& onnx, const std::string& out, const nb::dict& options) {
-  ToCoremlReport report;
-  watched(options, out, [&](const ToCoremlOptions& o) {
-    if (jax != nullptr && o.observer != nullptr) o.observer->stage("program", *jax);
-    write_coreml(*to_coreml(onnx, o, &report), out);
-  });
-  return report;
-}
+// A model to convert: the native one of Python's object, or what it is read from.
+struct Source {
+  std::string name, path;
+  std::shared_ptr<const void> keepalive;  // of the bytes
+  std::span<const std::byte> bytes;
+  std::unique_ptr<Model> own;
+  Model* model = nullptr;
 
-namespace {
-
-// A copy of an ir.Model, which a conversion may change.
-std::unique_ptr<Model> copied(const PyModel& of) {
-  check_complete(*of.store);
-  auto copy = clone_model(*of.ptr);
-  verify(*copy);
-  return copy;
-}
-
-// Functions are pairs of a name and a path, an ONNX file's bytes, an ir.Model, or a Converted.
-nb::list convert_functions(const std::vector<std::pair<std::string, nb::object>>& functions, const std::string& out,
-                           const nb::dict& options) {
-  std::vector<std::unique_ptr<Model>> read;
-  std::vector<CoremlFunction> named;
-  std::vector<ToCoremlReport> reports;
-  for (const auto& [name, source] : functions) {
-    if (Model* converted = converted_model(source)) {
-      named.push_back({name, converted});
-      continue;
+  void read() {
+    if (model != nullptr) return;
+    if (keepalive != nullptr) {
+      own = read_onnx_bytes(bytes, keepalive, "");
+      verify(*own);
+    } else if (own == nullptr) {
+      own = read_for_coreml(path);
     }
-    if (nb::isinstance<nb::str>(source)) {
-      read.push_back(read_for_coreml(nb::cast<std::string>(source)));
-    } else if (nb::isinstance<PyModel>(source)) {
-      read.push_back(copied(nb::cast<const PyModel&>(source)));
-    } else {
-      // The caller's bytes outlive this call, and the models do not.
-      const auto bytes = nb::cast<nb::bytes>(source);
-      read.push_back(read_onnx_bytes({reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size()}, nullptr, ""));
-      verify(*read.back());
-    }
-    named.push_back({name, read.back().get()});
+    model = own.get();
   }
-  std::vector<const Model*> sources;
-  for (const auto& m : read) sources.push_back(m.get());
-  watched(options, out,
-          [&](const ToCoremlOptions& o) { write_converted(*functions_to_coreml(named, o, reports), out, sources); });
+};
+
+// `source`: a path, an ONNX file's bytes, an ir.Model (which is copied, as a conversion changes it), or a Converted.
+Source source_of(std::string name, nb::handle source) {
+  Source s{.name = std::move(name)};
+  if (Model* converted = converted_model(source)) {
+    s.model = converted;
+  } else if (nb::isinstance<nb::str>(source)) {
+    s.path = nb::cast<std::string>(source);
+  } else if (nb::isinstance<PyModel>(source)) {
+    const auto& of = nb::cast<const PyModel&>(source);
+    check_complete(*of.store);
+    s.own = clone_model(*of.ptr);
+    verify(*s.own);
+  } else {
+    const auto bytes = nb::cast<nb::bytes>(source);
+    s.bytes = {reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size()};
+    s.keepalive = kept_alive(bytes);
+  }
+  return s;
+}
+
+// Converts one model, or several as the functions of one program. Writes the program if `out` is not empty, and what the
+// options ask for beside it. `jax`: the program that the model was lowered from, or null. Returns the reports, and the
+// program if it was not written.
+nb::tuple convert(const std::vector<std::pair<std::string, nb::object>>& models, bool is_joined, const std::string& out,
+                  const nb::dict& given, const nb::object& jax) {
+  ToCoremlOptions options = to_coreml_options(given);
+  const auto folder = nb::cast<std::string>(given["dump"]), trace = nb::cast<std::string>(given["trace"]);
+  const Model* program = jax_program(jax);
+  std::vector<Source> sources;
+  for (const auto& [name, source] : models) sources.push_back(source_of(name, source));
+  std::optional<DebugDump> dump;
+  std::optional<view::Steps> steps;
+  Observers observers;
+  if (!folder.empty()) observers.add(&dump.emplace(folder));
+  if (!trace.empty()) {
+    view::check_steps_name(trace);
+    observers.add(&steps.emplace(out.empty() ? "model.mlpackage" : out));
+  }
+  options.observer = observers.get();
+  std::vector<ToCoremlReport> reports;
+  std::unique_ptr<Model> mil;
+  {
+    const Unlocked others_may_run;
+    if (!out.empty()) check_coreml_name(out);
+    if (program != nullptr && options.observer != nullptr) options.observer->stage("program", *program);
+    Stopwatch watch;
+    for (Source& s : sources) s.read();
+    const double read_seconds = watch.lap();
+    if (is_joined) {
+      std::vector<CoremlFunction> functions;
+      for (const Source& s : sources) functions.push_back({s.name, s.model});
+      mil = functions_to_coreml(functions, options, reports);
+    } else {
+      mil = to_coreml(*sources.at(0).model, options, &reports.emplace_back());
+    }
+    reports.at(0).read_seconds = read_seconds;
+    watch.lap();
+    if (!out.empty()) {
+      std::vector<const Model*> files;
+      for (const Source& s : sources) files.push_back(s.model);
+      write_converted(*mil, out, files);
+      reports.at(0).write_seconds = watch.lap();
+      mil = nullptr;
+    }
+    if (steps) view::write_steps(trace, steps->scene());
+  }
   nb::list all;
   for (const ToCoremlReport& r : reports) all.append(report_dict(r));
-  return all;
+  return nb::make_tuple(all, mil == nullptr ? nb::none() : nb::cast(std::make_unique<CoremlProgram>(std::move(mil))));
 }
 
 }  // namespace
 
 void bind_to_coreml(nb::module_& m) {
-  m.def("convert_onnx_file", [](const std::string& in, const std::string& out, const nb::dict& options) {
-    ToCoremlReport report;
-    watched(options, out, [&](const ToCoremlOptions& o) { report = convert_to_coreml(in, out, o); });
-    return report_dict(report);
-  });
-  m.def("convert_onnx_bytes",
-        [](const nb::bytes& bytes, const std::string& folder, const std::string& out, const nb::dict& options) {
-          // The caller's bytes outlive this call, and the models do not.
-          const auto onnx = [&] {
-            const std::span<const std::byte> view(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
-            const Unlocked others_may_run;
-            auto read = read_onnx_bytes(view, nullptr, folder);
-            verify(*read);
-            return read;
-          }();
-          return report_dict(written_as_coreml(nullptr, *onnx, out, options));
-        });
-  m.def("convert_onnx_model", [](const PyModel& model, const std::string& out, const nb::dict& options) {
-    const auto onnx = copied(model);
-    return report_dict(written_as_coreml(nullptr, *onnx, out, options));
-  });
-  m.def("convert_functions", &convert_functions);
+  m.def("convert", &convert, nb::arg("models"), nb::arg("joined"), nb::arg("out"), nb::arg("options"),
+        nb::arg("program").none());
   m.def("specification_version", &coreml_version_of, "That of a deployment target: 9 is iOS 18.");
   m.def("mil_lowerings", &mil_lowerings, "The ONNX operators that can be converted to Core ML.");
 }

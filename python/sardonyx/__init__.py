@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # what _LAZY imports when it is first used
     from sardonyx import compat, coreml, ir, plugins, report, testing
     from sardonyx._convert import save_program, to_onnx
     from sardonyx._coreml.convert import to_coreml
-    from sardonyx._doors import compare, convert
+    from sardonyx._dispatch import compare, convert
     from sardonyx._explain import explain
     from sardonyx._models.evaluate import evaluate
     from sardonyx._models.inspect import check, diff, info, show
@@ -64,8 +64,8 @@ _LAZY = {
     "save_program": ("sardonyx._convert", "save_program"),
     "onnx_function": ("sardonyx._trace.functions", "onnx_function"),
     "optimize": ("sardonyx._models.optimize", "optimize"),
-    "compare": ("sardonyx._doors", "compare"),
-    "convert": ("sardonyx._doors", "convert"),
+    "compare": ("sardonyx._dispatch", "compare"),
+    "convert": ("sardonyx._dispatch", "convert"),
     "check": ("sardonyx._models.inspect", "check"),
     "diff": ("sardonyx._models.inspect", "diff"),
     "info": ("sardonyx._models.inspect", "info"),

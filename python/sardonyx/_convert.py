@@ -4,6 +4,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from sardonyx import _sardonyx as native
@@ -22,6 +23,15 @@ from sardonyx._trace import training_mode as _training_mode
 # Opsets that the lowerings support.
 _OLDEST_OPSET, _NEWEST_OPSET = 7, 28
 _DEFAULT_OPSET = 23
+
+
+@dataclass(frozen=True)
+class Jax2onnx:
+    """What only `sardonyx.compat.jax2onnx` has."""
+
+    normalization: Literal["auto", "prefer_native", "force_decomposed"] = "auto"
+    one_file: bool = False  # the weights stay in the model's file
+    record: str | os.PathLike | None = None  # a file that lists the program's equations
 
 
 @known_keywords
@@ -50,6 +60,7 @@ def to_onnx(
     debug_dump: str | os.PathLike | None = None,
     trace: str | os.PathLike | None = None,
     return_report: bool = False,
+    _jax2onnx: Jax2onnx = Jax2onnx(),  # noqa: B008 (it is frozen)
 ):
     """Export a JAX function as ONNX.
 
@@ -92,45 +103,12 @@ def to_onnx(
             is "off".
         debug_dump: A folder for the graph as text before lowering, after it, and after the passes.
         trace: A file (.sxt) for the steps from the traced program to the model, which `sardonyx view FILE.sxt -o page.html`
-            draws. Lowering and passes run a second time for it.
+            draws.
         return_report: Return (model, report): seconds by stage, nodes by operator, bytes.
 
     Raises:
         sardonyx.Error: says what was found, what was expected and what to do. No partial file remains.
     """
-    return export(**locals())
-
-
-def export(
-    fn,
-    inputs,
-    input_params,
-    model_name,
-    opset,
-    enable_double_precision,
-    return_mode,
-    output_path,
-    inputs_as_nchw,
-    outputs_as_nchw,
-    input_names,
-    output_names,
-    functions,
-    target,
-    check,
-    shadow,
-    custom_ops,
-    passes,
-    strict,
-    provenance,
-    debug_dump,
-    trace,
-    return_report,
-    normalization="auto",
-    one_file=False,
-    record=None,
-):
-    """`to_onnx`, with what only `sardonyx.compat.jax2onnx` has: how normalizations are written, whether the weights
-    stay in the model's file, and a file that lists the program's equations."""
     if not callable(fn):
         raise Error(f"fn must be callable, found {type(fn).__name__}")
     if return_mode is None:
@@ -166,15 +144,15 @@ def export(
         provenance=provenance,
         custom_ops=custom_ops,
     )
-    if record is not None:
-        _record(program, record)
+    if _jax2onnx.record is not None:
+        _record(program, _jax2onnx.record)
     options = {
         "opset": opset,
         "passes": wanted_passes,
         "pass_options": pass_options,
         "strict": strict,
         "provenance": provenance,
-        "normalization": normalization,
+        "normalization": _jax2onnx.normalization,
         "target": target,
         "lowerings": lowerings,
         "outline": functions == "auto",
@@ -196,7 +174,7 @@ def export(
             double = enable_double_precision
             report.shadow = _shadow.compare(shadow, fn, inputs, input_params, model, spec, opset, double, *layouts)
     with _Stage(report, "write"):
-        result = _written(report, model, return_mode, path, one_file=one_file)
+        result = _written(report, model, return_mode, path, one_file=_jax2onnx.one_file)
         if trace is not None:
             os.makedirs(os.path.dirname(os.fspath(trace)) or ".", exist_ok=True)
             native.write_steps(os.fspath(trace), model)

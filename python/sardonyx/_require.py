@@ -7,7 +7,7 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sardonyx._error import Error, WrongType
@@ -37,17 +37,33 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
         raise Error(f"{name}={value!r} is not known", notes=["expected " + ", ".join(f'"{a}"' for a in allowed)])
 
 
-def known_keywords(fn: F, more: Iterable[str] = ()) -> F:
-    """`fn`, which answers a keyword that it does not have with the one that was likely meant. `more`: those of its **options."""
-    known = [*inspect.signature(fn).parameters, *more]
+def known_keywords(fn: F, options: Mapping[str, Any] | None = None) -> F:
+    """`fn`, which answers a keyword that it does not have with the one that was likely meant. `options`: the defaults of its
+    **options, which its signature then has. Names with an underscore are for callers inside."""
+    hidden = inspect.Parameter.VAR_KEYWORD if options is not None else None
+    shown = [p for p in inspect.signature(fn).parameters.values() if p.name[0] != "_" and p.kind is not hidden]
+    shown += [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=v) for k, v in (options or {}).items()]
+    known = [p.name for p in shown]
 
     @functools.wraps(fn)
     def checked(*args: Any, **keywords: Any) -> Any:
         for name in keywords.keys() - set(known):
-            raise unknown_keyword(fn.__name__, name, known)
+            if not name.startswith("_"):
+                raise unknown_keyword(fn.__name__, name, known)
         return fn(*args, **keywords)
 
+    checked.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return checked  # type: ignore[return-value]
+
+
+def with_options(defaults: Mapping[str, Any], doc: str) -> Callable[[F], F]:
+    """Decorates a function of **options with the table of its keywords, which its documentation and its signature then have."""
+
+    def decorated(fn: F) -> F:
+        fn.__doc__ = (fn.__doc__ or "").replace("        **options:\n", doc)
+        return known_keywords(fn, defaults)
+
+    return decorated
 
 
 # Keywords of other tools, by function: the door that takes them.
@@ -61,8 +77,11 @@ _ELSEWHERE = {
         "sardonyx.compat.coremltools.convert",
     ),
 }
-# Keywords of coremltools' converters, and what says the same of a conversion to Core ML.
+# Keywords of coremltools, and what says the same here, by a keyword that a function must have for it.
 _OTHER = {
+    "minimum_deployment_target": 'target="iOS17"',
+    "compute_precision": 'precision="f16"',
+    "skip_ops": 'keep_f32=["name", ...]',
     "author": 'metadata={"author": ...}',
     "license": 'metadata={"license": ...}',
     "version": 'metadata={"version": ...}',
@@ -79,6 +98,6 @@ def unknown_keyword(function: str, name: str, known: Iterable[str]) -> WrongType
     note = f"did you mean '{meant[0]}'?" if meant else f"help: help(sardonyx.{function}) lists them"
     if where := _ELSEWHERE.get(function, {}).get(name):
         note = f"help: {where} takes it"
-    elif name in _OTHER and "class_labels" in known:
+    elif name in _OTHER and _OTHER[name].partition("=")[0] in known:
         note = f"help: {_OTHER[name]}"
     return WrongType(f"{function.rpartition('.')[2]} has no keyword '{name}'", notes=[note])

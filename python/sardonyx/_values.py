@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sardonyx._error import Error
+
 
 @dataclass(frozen=True)
 class Image:
@@ -39,3 +41,17 @@ class Metadata:
     description: str = ""
     user: Mapping[str, str] = field(default_factory=dict)
     """Keys of your own."""
+
+
+_PRECISIONS = {
+    "f16": ("f16", "fp16", "float16", "half"),
+    "f32": ("f32", "fp32", "float32", "single"),
+}
+
+
+def precision_of(given: object) -> str:
+    """ "f16" or "f32", also by other tools' spellings."""
+    for precision, spellings in _PRECISIONS.items():
+        if given in spellings:
+            return precision
+    raise Error(f"precision={given!r} is not known", notes=['expected "f16" or "f32"'])

@@ -18,12 +18,12 @@ from sardonyx import report as reports
 from sardonyx._coreml import registry as _coreml_registry
 from sardonyx._coreml import session as _coreml_program
 from sardonyx._error import Error, WrongType
-from sardonyx._models.optimize import _names, _option, _request
-from sardonyx._models.optimize import _pipeline as _pipeline_of
+from sardonyx._models.optimize import _names, _option, request
 from sardonyx._models.program import Program, load
 from sardonyx._progress import shown
-from sardonyx._require import known_keywords, one_of
+from sardonyx._require import known_keywords
 from sardonyx._sardonyx import coreml as _native
+from sardonyx._values import precision_of
 
 __all__ = ["Program", "apply_pass", "fp16_report", "load", "native_passes", "optimize", "save"]
 
@@ -77,7 +77,7 @@ def optimize(
     passes: Any = "default",
     skip: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
-    compute_precision: str | None = None,
+    precision: str | None = None,
     calibration: Sequence[Mapping[str, Any] | Sequence[Any]] | None = None,
     strict: bool = False,
     verify: str = "off",
@@ -91,9 +91,9 @@ def optimize(
 
     `passes` is a preset by coremltools' name ("default", "cleanup", ...), a pass by any spelling, a list of
     these, or a `PassPipeline` of coremltools, whose options count as well (and whose add_fp16_cast and
-    add_int16_cast run with `compute_precision="fp16"`, as in presets); options are
+    add_int16_cast run with `precision="f16"`, as in presets); options are
     `{"common::const_elimination.skip_const_by_size": 1e6}`, or `{"common::const_elimination":
-    {"skip_const_by_size": 1e6}}`. With `compute_precision="fp16"` presets end in half precision;
+    {"skip_const_by_size": 1e6}}`. With `precision="f16"` presets end in half precision;
     `calibration` has the inputs of runs, and ops that overflow in these runs keep single precision. `verify`
     is as of `sardonyx.optimize`. With `link_weights`, both packages share an unchanged weights file (a hard
     link, where the file system can) instead of a copy: writing into it changes both. `count_savings`,
@@ -110,40 +110,30 @@ def optimize(
         )
     if not isinstance(model, (str, os.PathLike)) or output_path is None:
         return _optimize_there(**given)
-    one_of("verify", verify, ("off", "model", "pass"))
     if options is not None and not isinstance(options, Mapping):
         raise WrongType(f"options are a mapping of names to values, not {options!r}")
-    if compute_precision is not None:
-        one_of("compute_precision", compute_precision, ("fp16", "fp32"))
+    half = None if precision is None else precision_of(precision) == "f16"
     skip = _names("skip", skip)
     if not isinstance(passes, str) and hasattr(passes, "get_all_options"):
-        passes, own = pipeline_of(passes, skip, compute_precision == "fp16")
+        passes, own = pipeline_of(passes, skip, bool(half))
         options = own | dict(_flat(options or {}))
     options = dict(options or {})
-    if compute_precision is not None:
-        options["compute_precision"] = compute_precision
+    if half is not None:
+        options["precision"] = "f16" if half else "f32"
     if calibration is not None:
         options["add_fp16_cast.skip_ops"] = "auto"
         options["add_fp16_cast.ranges"] = fp16_report(model, calibration, runs=0)["ranges"]
-    names, of_file = _pipeline_of("passes", passes)
-    request = _request(
-        passes=names,
-        skip=skip,
-        options=[*of_file, *(_option(k, v) for k, v in _flat(options))],
-        strict=bool(strict),
-        verify=verify,
-        link_weights=bool(link_weights),
-        count_savings=bool(count_savings),
-    )
+    asked = {"passes": passes, "skip": skip, "strict": strict, "verify": verify, "count_savings": count_savings}
+    wanted = request(asked, [_option(k, v) for k, v in _flat(options)]) | {"link_weights": bool(link_weights)}
     name = os.path.basename(os.fspath(model))
     with shown(progress, name) as step:
-        numbers = _native.optimize_file(os.fspath(model), os.fspath(output_path), request | {"progress": step})
+        numbers = _native.optimize_file(os.fspath(model), os.fspath(output_path), wanted | {"progress": step})
     report = reports.finished(reports.of_optimization(name, numbers, output_path))
     program = load(output_path)
     return reports.Reported(program, report) if return_report else program
 
 
-# Passes of a conversion to half precision. On files they run only with compute_precision="fp16".
+# Passes of a conversion to half precision. On files they run only with precision="f16".
 _HALF = ("add_fp16_cast", "add_int16_cast")
 
 
@@ -159,7 +149,7 @@ def pipeline_of(pipeline: Any, skip: Sequence[str] = (), half: bool = True) -> t
     if not names and pipeline.passes:
         raise Error(
             f"the pipeline has nothing but {', '.join(pipeline.passes)}, and half precision is asked for",
-            notes=('help: compute_precision="fp16"',),
+            notes=('help: precision="f16"',),
         )
     options = {}
     for name, chosen in pipeline.get_all_options().items():

@@ -51,7 +51,7 @@ std::string preset_text(std::string_view preset) {
   std::string text;
   const auto at = std::ranges::find(presets(), preset, &Preset::name);
   for (const Preset::Item& item : at == presets().end() ? std::vector<Preset::Item>() : at->items)
-    text += fmt::format("  {}{}\n", item.pass, item.half ? "  (with compute_precision fp16)" : "");
+    text += fmt::format("  {}{}\n", item.pass, item.half ? "  (with precision f16)" : "");
   return text;
 }
 

@@ -213,7 +213,7 @@ void write_states(Model& mil) {
   }
 }
 
-// The names in skip_ops that no op of the program has. Throws nothing: of several functions, one may have the op.
+// The names in keep_f32 that no op of the program has. Throws nothing: of several functions, one may have the op.
 std::vector<std::string> unknown_skipped(const Model& mil, const ToCoremlOptions& options) {
   std::string listed;
   for (const auto& [key, value] : options.pass_options) {
@@ -244,7 +244,7 @@ std::vector<std::string> unknown_skipped(const Model& mil, const ToCoremlOptions
   if (const std::string_view meant = nearest(name, known); !meant.empty())
     notes.push_back(fmt::format("did you mean '{}'?", meant));
   notes.emplace_back("help: `sardonyx view` shows the names in a package of --precision f32; auto finds ops that overflow");
-  throw Error(ErrorCode::kInvalidArgument, fmt::format("skip_ops has '{}', and no op of the program is called so", name),
+  throw Error(ErrorCode::kInvalidArgument, fmt::format("keep_f32 has '{}', and no op of the program is called so", name),
               std::move(notes));
 }
 
@@ -295,13 +295,13 @@ void check_image(const CoremlImage& image) {
        "x:rgb, x:gray:0.0039 or x:bgr:0.0078125:-1,-1,-1"});
 }
 
-// As to_coreml(); names in skip_ops are not checked. `names` gets the names of ops after lowering.
+// As to_coreml(); names in keep_f32 are not checked. `names` gets the names of ops after lowering.
 std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options, ToCoremlReport* report,
                                      std::vector<std::string>& names) {
   const int version = coreml_version_of(options.target);
   PassRequest request{.passes = options.passes, .skip = options.skip, .options = options.pass_options, .strict = true};
   const bool half = options.precision == CoremlPrecision::kF16;
-  if (half) request.options.emplace_back("compute_precision", "fp16");
+  if (half) request.options.emplace_back("precision", "f16");
   SingleReport single;
   Observers observers;
   observers.add(options.observer);

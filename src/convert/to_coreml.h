@@ -24,8 +24,8 @@ enum class CoremlPrecision : uint8_t { kF32, kF16 };
 
 // coreml_options.def lists the fields that have a keyword or an option.
 struct ToCoremlOptions {
-  std::string target = "iOS17";                                // minimum_deployment_target
-  CoremlPrecision precision = CoremlPrecision::kF32;           // compute_precision
+  std::string target = "iOS17";
+  CoremlPrecision precision = CoremlPrecision::kF32;
   std::vector<std::string> input_shapes;                       // as of OptimizeOptions: sizes of inputs that the user fixes
   std::vector<std::string> sizes;                              // what holds for named sizes of inputs: "T <= 512"
   EnumeratedShapes enumerated_shapes;                          // inputs that take a few shapes

@@ -34,7 +34,7 @@ struct Preset {
   struct Item {
     std::string_view pass;
     bool bodies = true;
-    bool half = false;     // only when the option compute_precision is fp16
+    bool half = false;     // only when the option `precision` is f16
     bool repeats = false;  // of the preset that lists the pass itself
   };
   std::string_view name;

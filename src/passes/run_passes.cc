@@ -75,9 +75,8 @@ void set_option(Pipeline& pipeline, const PassRequest& request, const std::strin
   const auto is_it = [&](const std::string& s) { return !is_compression(s) && find_pass(s) == &pass; };
   if (runs || pass.dialect != DialectId::kMil || std::ranges::any_of(request.skip, is_it)) return;
   const bool half = pass.name == "add_fp16_cast" || pass.name == "add_int16_cast";
-  throw Error(
-      ErrorCode::kInvalidArgument, fmt::format("'{}' is set, and {} is not among the passes", spelled, pass.name),
-      half ? std::vector<std::string>{"help: presets have it with compute_precision fp16"} : std::vector<std::string>());
+  throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is set, and {} is not among the passes", spelled, pass.name),
+              half ? std::vector<std::string>{"help: presets have it with precision f16"} : std::vector<std::string>());
 }
 
 void refuse_compression(std::string_view name, const PassRequest& request) {
@@ -88,18 +87,17 @@ void refuse_compression(std::string_view name, const PassRequest& request) {
               {"help: run it there before (coremltools.optimize.coreml); here, leave it out with --skip"});
 }
 
-constexpr std::string_view kComputePrecision = "compute_precision";
+constexpr std::string_view kPrecision = "precision";
 
-// Reads the run-wide option compute_precision: whether Core ML presets end in half precision.
+// Reads the run-wide option `precision`: whether Core ML presets end in half precision.
 bool wants_half(const PassRequest& request, DialectId dialect) {
   bool half = false;
   for (const auto& [option, value] : request.options) {
-    if (option != kComputePrecision) continue;
-    if (dialect != DialectId::kMil || (value != "fp16" && value != "fp32")) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("compute_precision is fp16 or fp32, for Core ML programs, not '{}'", value));
+    if (option != kPrecision) continue;
+    if (dialect != DialectId::kMil || (value != "f16" && value != "f32")) {
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("precision is f16 or f32, for Core ML programs, not '{}'", value));
     }
-    half = value == "fp16";
+    half = value == "f16";
   }
   return half;
 }
@@ -355,7 +353,7 @@ Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
   for (const std::string& what : request.skip) skip(pipeline, what);
   for (const std::string& name : request.explain) require_explained(name);
   for (const auto& [option, value] : request.options) {
-    if (option != kComputePrecision) set_option(pipeline, request, option, value);
+    if (option != kPrecision) set_option(pipeline, request, option, value);
   }
   return pipeline;
 }

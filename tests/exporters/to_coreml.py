@@ -110,7 +110,7 @@ def converted(source: Path, want: list[list | None], feeds: list[Feeds], bound: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            program = sardonyx.to_coreml(str(source), minimum_deployment_target=TARGET, compute_precision="fp32")
+            program = sardonyx.to_coreml(str(source), target=TARGET, precision="f32")
         except sardonyx.Error as error:
             return Outcome("refused", refusal(str(error)))
     if source.stem.endswith("_s8") and saturates():

@@ -39,4 +39,7 @@ void add_output(const StorePtr& s, Graph& g, Value& v);
 // Refuses a model that uses a value nothing defines. Only edits in Python can leave one behind.
 void check_complete(Store& s);
 
+// What keeps the bytes alive for a model that refers to them, from any thread.
+std::shared_ptr<const void> kept_alive(const nb::bytes& bytes);
+
 }  // namespace sardonyx::python

@@ -14,16 +14,8 @@ namespace {
 nb::object read_path(const std::string& path, bool map) { return wrap_model(Store::of(read_onnx(path, {.map = map}))); }
 
 nb::object read_bytes(const nb::bytes& bytes, const std::string& folder) {
-  // The model refers to the bytes, so it keeps them alive.
-  auto* kept = new nb::bytes(bytes);
-  std::shared_ptr<const void> keepalive(kept, [](nb::bytes* b) {
-    if (!Py_IsInitialized()) return;
-    PyGILState_STATE state = PyGILState_Ensure();
-    delete b;
-    PyGILState_Release(state);
-  });
   std::span<const std::byte> view(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
-  return wrap_model(Store::of(read_onnx_bytes(view, std::move(keepalive), folder)));
+  return wrap_model(Store::of(read_onnx_bytes(view, kept_alive(bytes), folder)));
 }
 
 // Removes a node from the model it was read into.
@@ -40,6 +32,15 @@ nb::object free_graph(PyGraph& g) {
 }
 
 }  // namespace
+
+std::shared_ptr<const void> kept_alive(const nb::bytes& bytes) {
+  return {new nb::bytes(bytes), [](nb::bytes* b) {
+            if (!Py_IsInitialized()) return;
+            PyGILState_STATE state = PyGILState_Ensure();
+            delete b;
+            PyGILState_Release(state);
+          }};
+}
 
 // Finds faults that only edits in Python can leave behind, and that a file cannot hold.
 void check_complete(Store& s) {

@@ -324,15 +324,7 @@ void bind_converted(nb::module_& m) {
             return model.size + (data.inode != old_data.inode ? data.size : 0);
           },
           nb::arg("path"), nb::arg("one_file") = false,
-          "Writes an .onnx file, and its data file where one is needed. Returns their size.")
-      .def(
-          "save_coreml",
-          [](Converted& c, const std::string& path, const nb::dict& options, const Program& program) {
-            return report_dict(written_as_coreml(&program.model(), *c.model, path, options));
-          },
-          nb::arg("path"), nb::arg("options"), nb::arg("program"),
-          "Converts the model, which is changed on the way, and writes a Core ML package. `program`: what it was lowered "
-          "from.");
+          "Writes an .onnx file, and its data file where one is needed. Returns their size.");
 }
 
 }  // namespace
@@ -340,6 +332,8 @@ void bind_converted(nb::module_& m) {
 Model* converted_model(nb::handle object) {
   return nb::isinstance<Converted>(object) ? nb::cast<Converted&>(object).model.get() : nullptr;
 }
+
+const Model* jax_program(nb::handle object) { return object.is_none() ? nullptr : &nb::cast<const Program&>(object).model(); }
 
 void prepare_program() {
   LoweringRegistry::builtin();

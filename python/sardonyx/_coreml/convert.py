@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import operator
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -16,14 +14,12 @@ from sardonyx import _convert
 from sardonyx import report as reports
 from sardonyx._coreml.options import DEFAULTS, DOC, FIELDS, CoremlOptions
 from sardonyx._error import Error, WrongType
-from sardonyx._models.optimize import _names, _option
+from sardonyx._models.optimize import _names, _option, shapes
 from sardonyx._models.program import Program, load
 from sardonyx._models.sources import is_model, source_of
-from sardonyx._require import known_keywords, one_of, warn
+from sardonyx._require import warn, with_options
 from sardonyx._sardonyx import coreml as _native
-from sardonyx._values import Classifier, Image, Metadata
-
-F = TypeVar("F", bound=Callable[..., Any])
+from sardonyx._values import Classifier, Image, Metadata, precision_of
 
 # The opset that programs are lowered to on the way to Core ML.
 _OPSET = 23
@@ -32,13 +28,7 @@ _FIRST_WITH_STATES = 9
 _OBJECTS = "help: sardonyx.compat.coremltools.convert takes coremltools' objects"
 
 
-def _with_options(fn: F) -> F:
-    """`fn` with the table of keywords in its documentation, which answers keywords that it does not have."""
-    fn.__doc__ = (fn.__doc__ or "").replace("        **options:\n", DOC)
-    return known_keywords(fn, DEFAULTS)
-
-
-@_with_options
+@with_options(DEFAULTS, DOC)
 def to_coreml(
     source: Any = None,
     inputs: Sequence[Any] | None = None,
@@ -107,7 +97,8 @@ def to_coreml(
     wanted["states"] = list(dict.fromkeys(pairs))
     if programs and wanted["provenance"]:
         wanted["metadata"][-1].extend(_source_lines([(name, part[0]) for name, part in parts if not is_model(part)]))
-    program = _written(output_path, report, lambda out: _converted(models, programs, functions, out, wanted))
+    jax = programs[0] if programs and functions is None else None
+    program = _converted(models, functions is not None, output_path, wanted, jax, report)
     return reports.Reported(program, reports.finished(report)) if return_report else program
 
 
@@ -131,20 +122,6 @@ def _read(parts, states: Mapping[str, str | int], is_alone: bool, target: str, r
     if unknown := {str(state) for state in states} - {name for name, _ in pairs}:
         raise Error(f"no function has the results of the states {', '.join(sorted(unknown))}")
     return models, programs, pairs
-
-
-def _converted(models, programs, functions, out: str, wanted) -> list[dict[str, Any]]:
-    """Writes the package. Returns a report for each function."""
-    if functions is not None:
-        return _native.convert_functions(models, out, wanted)
-    first = models[0][1]
-    if programs:
-        return [first.save_coreml(out, wanted, programs[0])]
-    if isinstance(first, str):
-        return [_native.convert_onnx_file(first, out, wanted)]
-    if isinstance(first, bytes):
-        return [_native.convert_onnx_bytes(first, "", out, wanted)]
-    return [_native.convert_onnx_model(first, out, wanted)]
 
 
 def _refuse(given: Mapping[str, Any], why: str) -> None:
@@ -216,23 +193,17 @@ def _states(given: Mapping[str, str | int], references, target: str) -> list[tup
 def _request(options: Mapping[str, Any], trace: Any) -> dict[str, Any]:
     """The options of the native conversion, by the names of their fields."""
     given = {**DEFAULTS, **options}
-    for keyword in ("compute_precision", "class_labels"):
+    for keyword in ("precision", "class_labels"):
         if type(given[keyword]).__module__.partition(".")[0] == "coremltools":
             raise WrongType(f"{keyword} is an object of coremltools", notes=[_OBJECTS])
     wanted = {field: _AS_NATIVE.get(keyword, _same)(given[keyword]) for field, keyword in FIELDS.items()}
-    wanted["pass_options"] += _skipped(given["skip_ops"])
+    wanted["pass_options"] += _kept(given["keep_f32"])
     paths = {"dump": given["debug_dump"], "trace": trace}
     return wanted | {name: "" if path is None else os.fspath(path) for name, path in paths.items()}
 
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _precision(precision: Any) -> str:
-    if precision not in (None, "f16", "f32", "fp16", "fp32"):
-        one_of("compute_precision", precision, ("f16", "f32"))
-    return "f16" if precision in ("f16", "fp16") else "f32"
 
 
 def _options(given: Mapping[str, Any] | None) -> list[tuple[str, str]]:
@@ -269,8 +240,8 @@ def _types(given: str | Mapping[str, str] | None) -> list[tuple[str, bool]]:
     return [(name, kind in ("f16", "fp16")) for name, kind in named.items()]
 
 
-def _skipped(ops: str | Sequence[str]) -> list[tuple[str, str]]:
-    names = [ops] if isinstance(ops, str) else list(_names("skip_ops", ops))
+def _kept(ops: str | Sequence[str]) -> list[tuple[str, str]]:
+    names = [ops] if isinstance(ops, str) else list(_names("keep_f32", ops))
     return [("add_fp16_cast.skip_ops", ",".join(names))] if names else []
 
 
@@ -278,12 +249,12 @@ def _enumerated(given: Mapping[str, Sequence[Sequence[int]]]) -> list[tuple[str,
     if not isinstance(given, Mapping):
         raise WrongType(f"enumerated_shapes are a mapping of inputs to lists of shapes, not {given!r}")
     found = []
-    for name, shapes in given.items():
+    for name, listed in given.items():
         try:
-            found.append((str(name), [[operator.index(size) for size in shape] for shape in shapes]))
+            found.append((str(name), [[operator.index(size) for size in shape] for shape in listed]))
         except TypeError:
             raise WrongType(
-                f"the enumerated shapes of '{name}' are a list of shapes of whole numbers, not {shapes!r}"
+                f"the enumerated shapes of '{name}' are a list of shapes of whole numbers, not {listed!r}"
             ) from None
     return found
 
@@ -331,22 +302,18 @@ def _image(how: str | Image | Mapping[str, Any]) -> tuple[str, float, list[float
     return how.color, float(how.scale), [float(b) for b in bias]
 
 
-def _shapes(given: Mapping[str, Sequence[int | str]] | None) -> list[str]:
-    return [f"{name}:{','.join(map(str, shape))}" for name, shape in (given or {}).items()]
-
-
 def _target(target: Any) -> str:
     """A name, or an AvailableTarget of coremltools."""
     name = target if isinstance(target, str) else getattr(target, "name", None)
     if not isinstance(name, str):
-        raise WrongType(f'minimum_deployment_target is a name such as "iOS17", not {target!r}')
+        raise WrongType(f'target is a name such as "iOS17", not {target!r}')
     return name
 
 
 _AS_NATIVE: dict[str, Callable[[Any], Any]] = {
-    "minimum_deployment_target": _target,
-    "compute_precision": _precision,
-    "input_shapes": _shapes,
+    "target": _target,
+    "precision": lambda given: "f32" if given is None else precision_of(given),
+    "input_shapes": shapes,
     "sizes": lambda given: [given] if isinstance(given, str) else list(_names("sizes", given)),
     "default_sizes": lambda given: [(str(name), operator.index(size)) for name, size in (given or {}).items()],
     "image_inputs": _images,
@@ -363,14 +330,12 @@ _AS_NATIVE: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _written(output_path, report: reports.Report, write: Callable[[str], list[dict[str, Any]]]) -> Program:
-    with contextlib.ExitStack() as stack:
-        if output_path is None:
-            path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "model.mlpackage")
-        else:
-            report.path = path = os.fspath(output_path)
-        done = write(path)
-        program = load(path, mmap=output_path is not None)
+def _converted(models, are_functions: bool, output_path, wanted, jax, report: reports.Report) -> Program:
+    out = "" if output_path is None else os.fspath(output_path)
+    done, made = _native.convert(models, are_functions, out, wanted, jax)
+    if output_path is not None:
+        report.path = out
+    program = load(out) if made is None else Program(made)
     for one in done:
         _warn_of(one)
         _add_stages(report, one["stages"])

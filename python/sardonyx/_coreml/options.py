@@ -1,4 +1,4 @@
-"""The keywords of conversions to Core ML. Made by scripts/tables/coreml_options.py from src/convert/coreml_options.def."""
+"""The keywords of conversions to Core ML. Made by scripts/tables/keywords.py from src/convert/coreml_options.def."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sardonyx._values import Image, Metadata
 
 
 class CoremlOptions(TypedDict, total=False):
-    minimum_deployment_target: Any
+    target: Any
     """The oldest system that must run it: iOS15 to iOS18, iOS26, or one of the same years (macOS14)."""
-    compute_precision: Any
+    precision: Any
     """"f16" casts ops that exist in half precision, as coremltools does; "f32" keeps single precision."""
-    skip_ops: str | Sequence[str]
+    keep_f32: str | Sequence[str]
     """Names of ops that stay in single precision, or "auto": those that overflow or vanish in half
     precision, judged by bounds and by runs on random inputs. A warning lists them."""
     input_shapes: Mapping[str, Sequence[int | str]] | None
@@ -52,7 +52,7 @@ class CoremlOptions(TypedDict, total=False):
     skip: Sequence[str]
     """Passes to skip."""
     options: Mapping[str, Any] | None
-    """Options of single passes: `{"add_fp16_cast.skip_ops": "auto"}`."""
+    """Options of single passes: `{"const_elimination.skip_const_by_size": 1e6}`."""
     provenance: bool
     """Whether the metadata name the source file and line of a function, and ops of texts and steps
     theirs."""
@@ -61,9 +61,9 @@ class CoremlOptions(TypedDict, total=False):
 
 
 DEFAULTS: dict[str, Any] = {
-    "minimum_deployment_target": "iOS17",
-    "compute_precision": "f16",
-    "skip_ops": (),
+    "target": "iOS17",
+    "precision": "f16",
+    "keep_f32": (),
     "input_shapes": None,
     "enumerated_shapes": None,
     "sizes": (),
@@ -83,8 +83,8 @@ DEFAULTS: dict[str, Any] = {
 }
 # The keyword of each field of the native options.
 FIELDS = {
-    "target": "minimum_deployment_target",
-    "precision": "compute_precision",
+    "target": "target",
+    "precision": "precision",
     "input_shapes": "input_shapes",
     "enumerated_shapes": "enumerated_shapes",
     "sizes": "sizes",
@@ -102,11 +102,11 @@ FIELDS = {
     "provenance": "provenance",
 }
 DOC = """\
-        minimum_deployment_target: The oldest system that must run it: iOS15 to iOS18, iOS26, or one of the
-            same years (macOS14).
-        compute_precision: "f16" casts ops that exist in half precision, as coremltools does; "f32" keeps
-            single precision.
-        skip_ops: Names of ops that stay in single precision, or "auto": those that overflow or vanish in
+        target: The oldest system that must run it: iOS15 to iOS18, iOS26, or one of the same years
+            (macOS14).
+        precision: "f16" casts ops that exist in half precision, as coremltools does; "f32" keeps single
+            precision.
+        keep_f32: Names of ops that stay in single precision, or "auto": those that overflow or vanish in
             half precision, judged by bounds and by runs on random inputs. A warning lists them.
         input_shapes: New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size; sizes that
             stay open become flexible shapes. A name in place of a number of the model opens that size, if
@@ -133,7 +133,7 @@ DOC = """\
         passes: What runs on the program: a preset (`sardonyx passes coreml` lists this one), or a list of
             passes.
         skip: Passes to skip.
-        options: Options of single passes: `{"add_fp16_cast.skip_ops": "auto"}`.
+        options: Options of single passes: `{"const_elimination.skip_const_by_size": 1e6}`.
         provenance: Whether the metadata name the source file and line of a function, and ops of texts and
             steps theirs.
         debug_dump: A folder for the graph as text at each stage; of several functions, in a folder for

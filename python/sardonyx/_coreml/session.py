@@ -18,7 +18,7 @@ import numpy as np
 from sardonyx import _sardonyx
 from sardonyx._coreml import interface as _coreml_interface
 from sardonyx._error import Error, WrongType
-from sardonyx._models.optimize import _option, _request
+from sardonyx._models.optimize import _option, request
 from sardonyx._models.sources import is_program
 
 _DTYPES = {
@@ -480,8 +480,8 @@ def run(
     texts = [_option(k, v) for k, v in options if k.rsplit(".", 1)[-1] != "op_selector"]
     for name, selector in selectors.items():
         _check_selector(name, selector, passes, [k for k, _ in texts])
-    request = _request(passes=list(passes), options=texts, fold_budget=1 << 62, strict=strict)
-    report = None if asked else _sardonyx.coreml.idle_report(_coreml_interface.functions(prog), request)
+    wanted = request({"passes": list(passes), "fold_budget": 1 << 62, "strict": strict}, texts)
+    report = None if asked else _sardonyx.coreml.idle_report(_coreml_interface.functions(prog), wanted)
     if report is None and not asked and [p.split("::")[-1] for p in passes] == ["dedup_op_and_var_names"]:
         report = _sardonyx.coreml.rename_repeated(_coreml_interface.functions(prog))
     if report is not None:
@@ -490,7 +490,7 @@ def run(
     session.import_program()
     for name, selector in selectors.items():
         session.select(name, selector)
-    report = session.run(request)
+    report = session.run(wanted)
     if any(p["changed"] for p in report["passes"]):
         session.apply_edits(", ".join(p.split("::")[-1] for p in passes))
     return report

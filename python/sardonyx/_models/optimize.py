@@ -3,40 +3,25 @@
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Unpack
 
 from sardonyx import _sardonyx as native
 from sardonyx import report as reports
 from sardonyx._error import Error
+from sardonyx._models.options import DEFAULTS, DOC, FIELDS, OptimizeOptions
 from sardonyx._models.sources import bytes_of
 from sardonyx._progress import shown
-from sardonyx._require import known_keywords, one_of, require
+from sardonyx._require import one_of, require, with_options
 
 
-@known_keywords
+@with_options(DEFAULTS, DOC)
 def optimize(
     model: Any,
     output_path: str | os.PathLike | None = None,
     *,
-    passes: str | Sequence[str] = "onnx",
-    skip: Sequence[str] = (),
-    options: Mapping[str, Any] | None = None,
-    input_shapes: Mapping[str, Sequence[int | str]] | None = None,
-    inputs: Sequence[str] = (),
-    outputs: Sequence[str] = (),
-    opset: int | None = None,
-    fold_budget: int = 0,
-    prune_inputs: bool = False,
-    keep_names: bool = False,
-    allow_empty: bool = False,
-    inline: bool = False,
-    strict: bool = False,
-    verify: Literal["off", "model", "pass"] | bool = "off",
-    rtol: float | None = None,
-    atol: float | None = None,
-    count_savings: bool = False,
     progress: bool | Callable[[str, int, int], Any] = False,
     return_report: bool = False,
+    **options: Unpack[OptimizeOptions],
 ) -> Any:
     """Make an ONNX model smaller and faster, with the same results.
 
@@ -44,32 +29,10 @@ def optimize(
         model: A path, an `onnx.ModelProto`, its bytes, a file that is open for bytes, a `sardonyx.ir.Model`,
             an `onnx_ir.Model`, or the `ONNXProgram` that `torch.onnx.export` returns. It is not changed.
         output_path: Where to write the result. From a path as `model`, weights stream from file to file.
-        passes: A preset ("onnx", the default; "onnx-spec"; "none"), the name of a pass, a list of these, or a
-            file with one a line ("pass.option=value" sets an option).
-        skip: Passes to skip, or single rules: "pass/rule".
-        options: Options of single passes: `{"legalize.target": "ort-1.23"}`.
-        input_shapes: New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size.
-        inputs, outputs: Names of values that become the inputs and results: only the part between them is kept.
-            None keeps the model's own.
-        opset: The opset to convert the model to first: newer (fusions may use its operators: Gelu since 20,
-            Attention since 23) or older. `None` keeps the model's. Raises when that opset cannot express a
-            node.
-        fold_budget: Bytes by which folding may grow the model. 0: 4 KiB for each removed node, 1 % in all.
-        prune_inputs: Drop unused inputs.
-        keep_names: Keep a name only where it means the same elements: changed weights get new names.
-            Otherwise they keep theirs.
-        inline: Inline calls of model-local functions.
-        allow_empty: Allow named input sizes to be zero. Otherwise passes assume that they are at least one.
-        strict: Raise when a pass fails. Otherwise it is skipped and reported.
-        verify: Evaluate before and after on random inputs. "model", or True: end to end, a difference raises. "pass":
-            each rewrite; one that would change results is undone, its rule is disabled, and `faults` in the
-            report names it, and the whole is compared as well.
-        rtol, atol: For `verify`: compare floats by |a - b| <= atol + rtol |a| instead.
-        count_savings: Count what each pass saved (nodes, bytes of constants, arithmetic), for the report. Costs about a
-            tenth of the time.
         progress: True shows a bar: tqdm's where it is installed, else a line of text. A function is called with what is
             done next, how many steps are done, and of how many.
         return_report: Return (model, report): the report has the figures of what each pass did.
+        **options:
 
     Returns:
         `output_path` if given; otherwise the same type as `model` (an `onnx.ModelProto` for a path, a file or
@@ -78,25 +41,7 @@ def optimize(
     Raises:
         sardonyx.Error: damaged models, unknown passes and options. No partial file remains.
     """
-    wanted = request(
-        passes=passes,
-        skip=skip,
-        options=options,
-        input_shapes=input_shapes,
-        inputs=inputs,
-        outputs=outputs,
-        opset=opset,
-        fold_budget=fold_budget,
-        prune_inputs=prune_inputs,
-        keep_names=keep_names,
-        allow_empty=allow_empty,
-        inline=inline,
-        strict=strict,
-        verify=verify,
-        rtol=rtol,
-        atol=atol,
-        count_savings=count_savings,
-    )
+    wanted = request(options)
     name = os.path.basename(os.fspath(model)) if isinstance(model, str | os.PathLike) else ""
     with shown(progress, name or "optimizing") as step:
         made, numbers = _optimized(model, output_path, wanted | {"progress": step})
@@ -136,72 +81,14 @@ def _optimized(model, output_path, wanted):
     return path, numbers
 
 
-def request(
-    *,
-    passes="onnx",
-    skip=(),
-    options=None,
-    input_shapes=None,
-    inputs=(),
-    outputs=(),
-    opset=None,
-    verify="off",
-    rtol=None,
-    atol=None,
-    fold_budget=0,
-    **flags,
-) -> dict[str, Any]:
-    """The keywords of `optimize` as native code reads them."""
-    verify = "model" if verify is True else "off" if verify is False else verify
-    one_of("verify", verify, ("off", "model", "pass"))
-    names, of_file = _pipeline("passes", passes)
-    return _request(
-        passes=names,
-        skip=_names("skip", skip),
-        options=[*of_file, *((str(k), _text(v)) for k, v in (options or {}).items())],
-        input_shapes=[f"{name}:{','.join(map(str, shape))}" for name, shape in (input_shapes or {}).items()],
-        inputs=_names("inputs", inputs),
-        outputs=_names("outputs", outputs),
-        rtol=_tolerance("rtol", rtol),
-        atol=_tolerance("atol", atol),
-        opset=0 if opset is None else int(opset) or -1,
-        fold_budget=int(fold_budget),
-        verify=verify,
-        **{name: bool(flag) for name, flag in flags.items()},
-    )
-
-
-def _request(**given) -> dict[str, Any]:
-    """The options of a run for native code."""
-    request: dict[str, Any] = {
-        "passes": [],
-        "skip": [],
-        "options": [],
-        "input_shapes": [],
-        "inputs": [],
-        "outputs": [],
-        "rtol": None,
-        "atol": None,
-        "opset": 0,
-        "fold_budget": 0,
-        "verify": "off",
-        "progress": None,
-    }
-    request |= dict.fromkeys(
-        (
-            "prune_inputs",
-            "keep_names",
-            "allow_empty",
-            "inline",
-            "strict",
-            "link_weights",
-            "count_savings",
-            "declare_types",
-        ),
-        False,
-    )
-    assert given.keys() <= request.keys()
-    return request | given
+def request(options: Mapping[str, Any], of_passes: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+    """The options of the native optimization, by the names of their fields. `of_passes`: more options of passes."""
+    given = {**DEFAULTS, **options}
+    wanted = {field: _AS_NATIVE.get(keyword, bool)(given[keyword]) for field, keyword in FIELDS.items()}
+    wanted["request.passes"], of_file = _pipeline("passes", given["passes"])
+    wanted["request.options"] = [*of_file, *wanted["request.options"], *of_passes]
+    rtol, atol = (_tolerance(name, given[name]) for name in ("rtol", "atol"))
+    return wanted if rtol is None and atol is None else wanted | {"tolerance": (rtol or 0.0, atol or 0.0)}
 
 
 def optimize_bytes(data: bytes, folder: str, request) -> bytes:
@@ -209,6 +96,16 @@ def optimize_bytes(data: bytes, folder: str, request) -> bytes:
     data, numbers = native.optimize_bytes(data, folder, request)
     reports.finished(reports.of_optimization("model", numbers))
     return data
+
+
+def _verify(how: str | bool) -> str:
+    how = "model" if how is True else "off" if how is False else how
+    one_of("verify", how, ("off", "model", "pass"))
+    return how
+
+
+def shapes(given: Mapping[str, Sequence[int | str]] | None) -> list[str]:
+    return [f"{name}:{','.join(map(str, shape))}" for name, shape in (given or {}).items()]
 
 
 def _pipeline(option: str, passes) -> tuple[list[str], list[tuple[str, str]]]:
@@ -243,3 +140,16 @@ def _text(value) -> str:
     if isinstance(value, dict):
         return json.dumps(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_AS_NATIVE: dict[str, Callable[[Any], Any]] = {
+    "passes": lambda given: [],  # request() sets them, with the options of a file
+    "skip": lambda given: _names("skip", given),
+    "options": lambda given: [(str(k), _text(v)) for k, v in (given or {}).items()],
+    "input_shapes": shapes,
+    "inputs": lambda given: _names("inputs", given),
+    "outputs": lambda given: _names("outputs", given),
+    "opset": lambda given: 0 if given is None else int(given) or -1,
+    "fold_budget": int,
+    "verify": _verify,
+}

@@ -86,11 +86,6 @@ class Converted:
         Writes an .onnx file, and its data file where one is needed. Returns their size.
         """
 
-    def save_coreml(self, path: str, options: dict, program: Program) -> dict:
-        """
-        Converts the model, which is changed on the way, and writes a Core ML package. `program`: what it was lowered from.
-        """
-
 def convert(program: Program, name: str = 'jax_model', opset: int = 23, passes: Sequence[str] = [], strict: bool = False, provenance: str = 'line', normalization: str = 'auto', dump: str = '', target: str = '', lowerings: dict = {}, outline: bool = False, libraries: Sequence[str] = [], pass_options: Sequence[tuple[str, str]] = [], with_steps: bool = False) -> Converted:
     """Lowers and optimizes a program."""
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import sardonyx._sardonyx.ir
-
 
 class ArrayView:
     @property
@@ -129,13 +127,7 @@ def idle_report(arg0: dict, arg1: dict, /) -> object: ...
 
 def rename_repeated(arg: dict, /) -> object: ...
 
-def convert_onnx_file(arg0: str, arg1: str, arg2: dict, /) -> dict: ...
-
-def convert_onnx_bytes(arg0: bytes, arg1: str, arg2: str, arg3: dict, /) -> dict: ...
-
-def convert_onnx_model(arg0: sardonyx._sardonyx.ir.ModelBase, arg1: str, arg2: dict, /) -> dict: ...
-
-def convert_functions(arg0: Sequence[tuple[str, object]], arg1: str, arg2: dict, /) -> list: ...
+def convert(models: Sequence[tuple[str, object]], joined: bool, out: str, options: dict, program: object | None) -> tuple: ...
 
 def specification_version(arg: str, /) -> int:
     """That of a deployment target: 9 is iOS 18."""

@@ -76,7 +76,7 @@ def load(model):
 
 def optimized(proto, folder: str, **options):
     # Their callers read the types of inner values from value_info.
-    data = optimize_bytes(proto.SerializeToString(), folder, request(declare_types=True, **options))
+    data = optimize_bytes(proto.SerializeToString(), folder, request({"declare_types": True, **options}))
     return type(proto).FromString(data)
 
 

@@ -77,13 +77,13 @@ def convert(
     interface.add_outputs(() if outputs is None else outputs)
     options |= joined({name: options.get(name) for name in interface.keywords()}, interface.keywords())
     options |= {
-        "minimum_deployment_target": minimum_deployment_target,
-        "compute_precision": precision(compute_precision),
+        "target": minimum_deployment_target,
+        "precision": precision(compute_precision),
     }
     if classifier_config is not None:
         options["class_labels"] = classifier(classifier_config)
     if pass_pipeline is not None:
-        options["passes"], own = pipeline_of(pass_pipeline, half=options["compute_precision"] != "fp32")
+        options["passes"], own = pipeline_of(pass_pipeline, half=options["precision"] != "f32")
         options["options"] = own | dict(options.get("options") or {})
     if package_dir is not None:
         options["output_path"] = package_dir
@@ -95,13 +95,13 @@ def is_a(x: Any, *names: str) -> bool:
 
 
 def precision(given: Any) -> Any:
-    """`ct.precision.FLOAT16` as "fp16"; others as they are."""
+    """`ct.precision.FLOAT16` as "f16"; others as they are."""
     if is_a(given, "ComputePrecision", "Precision", "precision"):
-        return {"FLOAT16": "fp16", "FLOAT32": "fp32"}[given.name]
+        return {"FLOAT16": "f16", "FLOAT32": "f32"}[given.name]
     if is_a(given, "FP16ComputePrecision"):
         raise Error(
             "compute_precision is a function over ops, and only names can be given here",
-            notes=['help: compute_precision="fp16" with skip_ops=[...], or skip_ops="auto"'],
+            notes=['help: ct.precision.FLOAT16, with keep_f32=[...] or keep_f32="auto"'],
         )
     return given
 

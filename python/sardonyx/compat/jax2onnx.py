@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from sardonyx import _convert
-from sardonyx._doors import compare
+from sardonyx._dispatch import compare
 from sardonyx._require import one_of, unknown_keyword
 from sardonyx._trace.functions import onnx_function
 
@@ -44,14 +44,8 @@ def to_onnx(
         raise unknown_keyword("compat.jax2onnx.to_onnx", name, list(known.parameters))
     if stacktrace_metadata is not None:
         options["provenance"] = stacktrace_metadata
-    given = known.bind(fn, inputs, input_params, model_name, opset, **options)
-    given.apply_defaults()
-    return _convert.export(
-        **given.arguments,
-        normalization=normalization_mode,
-        one_file=export_mode == "web",
-        record=record_primitive_calls_file,
-    )
+    own = _convert.Jax2onnx(normalization_mode, export_mode == "web", record_primitive_calls_file)
+    return _convert.to_onnx(fn, inputs, input_params, model_name, opset, _jax2onnx=own, **options)
 
 
 def allclose(

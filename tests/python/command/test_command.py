@@ -656,7 +656,7 @@ def test_passes_with_a_part_of_a_name():
 def test_passes_of_a_conversion_to_core_ml():
     lines = [line.strip() for line in command("passes", "coreml").stdout.splitlines()]
     assert lines[1] == "share_transposed_weights" and lines[-1] == "dead_code_elimination"
-    assert "add_fp16_cast  (with compute_precision fp16)" in lines
+    assert "add_fp16_cast  (with precision f16)" in lines
     assert "dequantize_products" in command("passes", "coreml-prepare").stdout
 
 

@@ -52,7 +52,7 @@ def test_core_ml_programs_tell_their_steps_and_what_passes_saved(tmp_path, capfd
         helper.make_graph(nodes, "g", [x], [y], constants), opset_imports=[helper.make_opsetid("", 20)], ir_version=9
     )
     package, out = tmp_path / "m.mlpackage", tmp_path / "out.mlpackage"
-    sardonyx.to_coreml(model, output_path=package, passes="empty", compute_precision="fp32")
+    sardonyx.to_coreml(model, output_path=package, passes="empty", precision="f32")
     told = []
     _, report = sardonyx.coreml.optimize(
         package, out, count_savings=True, progress=lambda *step: told.append(step), return_report=True

@@ -39,7 +39,7 @@ def test_steps_and_a_dump_of_several_functions(net, tmp_path):
     package.to_coreml(
         functions={"a": net, "b": net},
         output_path=tmp_path / "python.mlpackage",
-        minimum_deployment_target="iOS18",
+        target="iOS18",
         trace=tmp_path / "python.sxt",
     )
     for steps in ("steps.sxt", "python.sxt"):

@@ -370,7 +370,7 @@ def test_steps_to_core_ml(browser, net, tmp_path):
     def forward(x, w):
         return jax.nn.gelu(x @ w)
 
-    inputs, to = [("B", 19), (19, 31)], {"minimum_deployment_target": "iOS16", "compute_precision": "fp32"}
+    inputs, to = [("B", 19), (19, 31)], {"target": "iOS16", "precision": "f32"}
     for name, more in (("plain", {}), ("traced", {"trace": tmp_path / "new" / "steps.sxt"})):
         package.to_coreml(forward, inputs, output_path=tmp_path / name / "m.mlpackage", **to, **more)
     assert files_in(tmp_path / "plain") == files_in(tmp_path / "traced")

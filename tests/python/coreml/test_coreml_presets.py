@@ -124,10 +124,10 @@ def test_a_pipeline_of_coremltools_runs_on_files(tmp_path):
     pipeline = ct.PassPipeline()
     pipeline.set_options(half, {"skip_ops_by_type": "relu"})
     assert ops(pipeline) == default
-    assert ops(pipeline, compute_precision="fp16")["cast"] == 4
-    with pytest.raises(sardonyx.Error, match="compute_precision"):
+    assert ops(pipeline, precision="f16")["cast"] == 4
+    with pytest.raises(sardonyx.Error, match="precision"):
         ops(ct.PassPipeline([half]))
-    assert ops(ct.PassPipeline([half]), compute_precision="fp16")["cast"] > 0
+    assert ops(ct.PassPipeline([half]), precision="f16")["cast"] > 0
 
 
 def test_pipelines_that_files_cannot_have(tmp_path):
@@ -138,7 +138,7 @@ def test_pipelines_that_files_cannot_have(tmp_path):
     pipeline = ct.PassPipeline()
     pipeline.set_options("common::add_fp16_cast", {"op_selector": lambda op: True})
     with pytest.raises(sardonyx.Error, match="op_selector.*files"):
-        coreml.optimize(source, passes=pipeline, compute_precision="fp16")
+        coreml.optimize(source, passes=pipeline, precision="f16")
     pipeline = ct.PassPipeline(["common::noop_elimination"])
     pipeline.set_options("common::const_elimination", {"skip_const_by_size": "2"})
     with pytest.raises(ValueError, match="const_elimination"):
@@ -198,7 +198,7 @@ def test_options_of_passes_that_do_not_run(tmp_path):
     with pytest.raises(sardonyx.Error, match="const_elimination is not among the passes"):
         coreml.optimize(source, passes=["noop_elimination"], options=by_size)
     coreml.optimize(source, passes="default", options=by_size, skip=["const_elimination"])
-    with pytest.raises(sardonyx.Error, match="compute_precision fp16"):
+    with pytest.raises(sardonyx.Error, match="precision f16"):
         coreml.optimize(source, passes="default", options={"add_fp16_cast.skip_ops": "y"})
 
 

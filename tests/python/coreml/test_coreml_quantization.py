@@ -651,13 +651,13 @@ def test_the_preset_in_half_precision(name, tmp_path):
     build, target = programs.NETWORKS[name]
     source, out = tmp_path / "in.mlpackage", tmp_path / "out.mlpackage"
     programs.save(build(), source, target)
-    coreml.optimize(source, out, compute_precision="fp16", strict=True)
+    coreml.optimize(source, out, precision="f16", strict=True)
     plain = tmp_path / "plain.mlpackage"
     coreml.optimize(source, plain, strict=True)
     assert coreml.load(out).op_counts().get("cast", 0) > coreml.load(plain).op_counts().get("cast", 0)
     assert coreml.load(out).infer_types() == []
-    with pytest.raises(ValueError, match="compute_precision"):
-        coreml.optimize(source, out, compute_precision="fp8")
+    with pytest.raises(ValueError, match="precision"):
+        coreml.optimize(source, out, precision="fp8")
 
 
 @pytest.mark.parametrize(("pass_name", "fn", "inputs", "target"), ON_PACKAGES)

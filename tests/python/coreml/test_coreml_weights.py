@@ -154,14 +154,14 @@ def test_shared_weights_are_not_changed_by_a_later_run(tmp_path):
     linked = tmp_path / "linked.mlpackage"
     coreml.optimize(source, linked, passes=["noop_elimination"], link_weights=True)
     before = weights.read_bytes()
-    coreml.optimize(linked, linked, compute_precision="fp16")  # different weights, in place
+    coreml.optimize(linked, linked, precision="f16")  # different weights, in place
     assert weights.read_bytes() == before and not weights.samefile(weights_of(linked))
 
 
 def test_weights_that_change_are_written_anew(tmp_path):
     source, weights = made(tmp_path)
     out = tmp_path / "out.mlpackage"
-    coreml.optimize(source, out, compute_precision="fp16", link_weights=True)
+    coreml.optimize(source, out, precision="f16", link_weights=True)
     assert weights_of(out).stat().st_size < weights.stat().st_size and weights.stat().st_nlink == 1
 
 

@@ -253,7 +253,7 @@ def test_wrong_options_are_named(options, message):
     ("call", "text"),
     [
         (lambda f: to_onnx(f, ["f32[3]"], opst=18), "to_onnx has no keyword 'opst'\n.*did you mean 'opset'?"),
-        (lambda f: sardonyx.to_coreml(f, ["f32[3]"], compute_precison="fp32"), "did you mean 'compute_precision'?"),
+        (lambda f: sardonyx.to_coreml(f, ["f32[3]"], precison="f32"), "did you mean 'precision'?"),
         (lambda f: sardonyx.explain(f, ["f32[3]"], targt="x"), "did you mean 'target'?"),
         (lambda f: sardonyx.optimize("m.onnx", verfy=True), "did you mean 'verify'?"),
         (lambda f: sardonyx.profile("m.onnx", trheads=1), "did you mean 'threads'?"),

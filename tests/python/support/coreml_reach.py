@@ -239,9 +239,7 @@ def run(model: onnx.ModelProto, inputs, results, target: str, rtol: float, atol:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            program = sardonyx.to_coreml(
-                model, minimum_deployment_target=target, compute_precision="fp32", sizes=_bounds(model, inputs)
-            )
+            program = sardonyx.to_coreml(model, target=target, precision="f32", sizes=_bounds(model, inputs))
         except sardonyx.Error as error:
             if "internal" in str(error):
                 return Outcome("wrong", str(error).splitlines()[0][:200])
@@ -296,9 +294,7 @@ def sweep_outcome(case, target: str = NEWEST) -> Outcome | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            program = sardonyx.to_coreml(
-                case.fn, case.specs(), minimum_deployment_target=target, compute_precision="fp32"
-            )
+            program = sardonyx.to_coreml(case.fn, case.specs(), target=target, precision="f32")
         except sardonyx.Error as error:
             if "internal" in str(error):
                 return Outcome("wrong", str(error).splitlines()[0][:200])

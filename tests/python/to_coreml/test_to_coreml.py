@@ -125,7 +125,7 @@ def given(x):
 def check(model, tmp_path, *inputs, target="iOS17", tolerance=4e-6):
     """The package on Sardonyx's evaluator beside the model in onnxruntime, for each set of inputs."""
     path = tmp_path / "out.mlpackage"
-    program = sardonyx.to_coreml(model, output_path=path, minimum_deployment_target=target, compute_precision="fp32")
+    program = sardonyx.to_coreml(model, output_path=path, target=target, precision="f32")
     spec = check_types(path)
     for one in inputs:
         wanted = run_onnx(model, one)
@@ -258,7 +258,7 @@ def test_bert(tmp_path, target):
 def test_bert_of_fixed_size_computes_no_shapes(tmp_path):
     path = tmp_path / "out.mlpackage"
     program = sardonyx.to_coreml(
-        bert(), output_path=path, input_shapes={"ids": (2, 7), "mask": (2, 7)}, compute_precision="fp32"
+        bert(), output_path=path, input_shapes={"ids": (2, 7), "mask": (2, 7)}, precision="f32"
     )
     assert not {"shape", "concat", "slice_by_index"} & set(ops(program))
     check_types(path)
@@ -266,13 +266,13 @@ def test_bert_of_fixed_size_computes_no_shapes(tmp_path):
 
 def test_half_precision(tmp_path):
     path = tmp_path / "out.mlpackage"
-    program = sardonyx.to_coreml(cnn(), output_path=path, compute_precision="fp16")
+    program = sardonyx.to_coreml(cnn(), output_path=path, precision="f16")
     check_types(path)
     one = normal("image", (1, 3, 19, 23), 3)
     wanted = run_onnx(cnn(), one)["logits"]
     assert np.abs(program.run(one)["logits"] - wanted).max() <= 1e-2 * np.abs(wanted).max()
     weights = (path / WEIGHTS).stat().st_size
-    sardonyx.to_coreml(cnn(), output_path=path, compute_precision="fp32")
+    sardonyx.to_coreml(cnn(), output_path=path, precision="f32")
     assert weights < 0.7 * (path / WEIGHTS).stat().st_size
 
 
@@ -285,7 +285,7 @@ def test_a_jax_function(tmp_path):
         return jax.nn.softmax(jax.nn.gelu(x @ w + b, approximate=False), axis=-1)
 
     path = tmp_path / "layer.mlpackage"
-    program = sardonyx.to_coreml(layer, [("B <= 7", 11)], output_path=path, compute_precision="fp32")
+    program = sardonyx.to_coreml(layer, [("B <= 7", 11)], output_path=path, precision="f32")
     spec = check_types(path)
     ranges = spec.description.input[0].type.multiArrayType.shapeRange.sizeRanges
     assert [(r.lowerBound, r.upperBound) for r in ranges] == [(1, 7), (11, 11)]
@@ -303,9 +303,7 @@ def test_a_matrix_function_made_of_loops_within_loops():
 
     a = np.random.default_rng(5).standard_normal((5, 5)).astype(np.float32)
     a = a @ a.T + 5 * np.eye(5, dtype=np.float32)
-    program = sardonyx.to_coreml(
-        lambda x: jax.numpy.real(linalg.sqrtm(x)), [(5, 5)], minimum_deployment_target="iOS18", compute_precision="fp32"
-    )
+    program = sardonyx.to_coreml(lambda x: jax.numpy.real(linalg.sqrtm(x)), [(5, 5)], target="iOS18", precision="f32")
     assert program.op_counts()["while_loop"] >= 3
     (root,) = program.run([a]).values()
     np.testing.assert_allclose(root @ root, a, atol=1e-4)
@@ -356,8 +354,8 @@ def test_names_are_made_valid_and_kept_in_the_metadata(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"minimum_deployment_target": "iOS14"}, "'iOS14' is not a deployment target"),
-        ({"compute_precision": "int8"}, "compute_precision"),
+        ({"target": "iOS14"}, "'iOS14' is not a deployment target"),
+        ({"precision": "int8"}, "precision='int8' is not known"),
         ({"passes": "no_such_pass"}, "no_such_pass"),
         ({"input_shapes": {"y": (1, 2)}}, "the model has no input 'y'"),
         ({"sizes": ["T <= 3"]}, "no input has a size 'T'"),
@@ -378,14 +376,12 @@ def test_an_output_without_a_format(tmp_path):
 
 
 def test_targets_of_coremltools(tmp_path):
-    program = sardonyx.to_coreml(
-        mlp(), output_path=tmp_path / "out.mlpackage", minimum_deployment_target=ct.target.iOS16
-    )
+    program = sardonyx.to_coreml(mlp(), output_path=tmp_path / "out.mlpackage", target=ct.target.iOS16)
     assert program.specification_version == 7
 
 
 def test_without_a_path_the_program_comes_back():
-    program = sardonyx.to_coreml(mlp(), compute_precision="fp32")
+    program = sardonyx.to_coreml(mlp(), precision="f32")
     one = normal("x", (2, 11), 4)
     np.testing.assert_allclose(program.run(one)["y"], run_onnx(mlp(), one)["y"], atol=2e-6)
 
@@ -405,8 +401,8 @@ def test_an_input_and_a_result_become_a_state(tmp_path, precision):
     program = sardonyx.to_coreml(
         window(),
         output_path=path,
-        minimum_deployment_target="iOS18",
-        compute_precision=precision,
+        target="iOS18",
+        precision=precision,
         states={"rows": "new_rows"},
     )
     spec = spec_of(path)  # coremltools' reader knows no states
@@ -439,9 +435,7 @@ def test_references_are_states(tmp_path):
 
     cache = jax.new_ref(jnp.zeros((5, 3)))
     path = tmp_path / "out.mlpackage"
-    program = sardonyx.to_coreml(
-        step, [cache, (3,)], output_path=path, minimum_deployment_target="iOS18", compute_precision="fp32"
-    )
+    program = sardonyx.to_coreml(step, [cache, (3,)], output_path=path, target="iOS18", precision="f32")
     (state,) = spec_of(path).description.state
     kept = program.make_state()
     assert list(kept) == [state.name]
@@ -449,7 +443,7 @@ def test_references_are_states(tmp_path):
         x = np.full(3, k, np.float32)
         (found,) = program.run([x], state=kept).values()
         np.testing.assert_array_equal(found, np.full(3, sum(range(max(1, k - 4), k + 1)), np.float32))
-    older = sardonyx.to_coreml(step, [cache, (3,)], minimum_deployment_target="iOS17", compute_precision="fp32")
+    older = sardonyx.to_coreml(step, [cache, (3,)], target="iOS17", precision="f32")
     assert len(older.run([np.zeros((5, 3), np.float32), x])) == 2  # an input and a result, as in ONNX
 
 
@@ -459,8 +453,8 @@ def test_a_result_of_a_jax_function_is_a_state_by_its_position(tmp_path):
         lambda x, total: (x * 2, total + x),
         [(3,), (3,)],
         states={"total": 1},
-        minimum_deployment_target="iOS18",
-        compute_precision="fp32",
+        target="iOS18",
+        precision="f32",
     )
     kept = program.make_state()
     for _ in range(3):
@@ -471,7 +465,7 @@ def test_a_result_of_a_jax_function_is_a_state_by_its_position(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"states": {"rows": "new_rows"}, "minimum_deployment_target": "iOS17"}, "states need iOS18"),
+        ({"states": {"rows": "new_rows"}, "target": "iOS17"}, "states need iOS18"),
         ({"states": {"row": "new_rows"}}, "'row' is not an input of the model"),
         ({"states": {"rows": "rows"}}, "is not a result of the model"),
         ({"states": {"rows": "mean"}}, r"a state holds f16\[5,3\], and its result is f16\[3\]"),
@@ -481,9 +475,7 @@ def test_a_result_of_a_jax_function_is_a_state_by_its_position(tmp_path):
 )
 def test_impossible_states(tmp_path, options, message):
     with pytest.raises(sardonyx.Error, match=message):
-        sardonyx.to_coreml(
-            window(), output_path=tmp_path / "out.mlpackage", **{"minimum_deployment_target": "iOS18", **options}
-        )
+        sardonyx.to_coreml(window(), output_path=tmp_path / "out.mlpackage", **{"target": "iOS18", **options})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -492,9 +484,7 @@ def test_a_state_of_open_size_is_refused(tmp_path):
     x = b.input("x", ["N", 3])
     model = b.model(y=b.op("Relu", x), z=b.op("Neg", x))
     with pytest.raises(sardonyx.Error, match=r"the state 'x' is f32\[N,3\]"):
-        sardonyx.to_coreml(
-            model, output_path=tmp_path / "o.mlpackage", minimum_deployment_target="iOS18", states={"x": "z"}
-        )
+        sardonyx.to_coreml(model, output_path=tmp_path / "o.mlpackage", target="iOS18", states={"x": "z"})
 
 
 @pytest.mark.parametrize("target", ["iOS16", "iOS18"])
@@ -503,7 +493,7 @@ def test_coremltools_default_passes_find_nothing_left(tmp_path, make, target):
     from coremltools.converters.mil.mil.passes.pass_pipeline import PassPipelineManager
 
     path = tmp_path / "out.mlpackage"
-    sardonyx.to_coreml(make(), output_path=path, minimum_deployment_target=target, compute_precision="fp32")
+    sardonyx.to_coreml(make(), output_path=path, target=target, precision="f32")
     spec = spec_of(path)
     program = load_program(spec, spec.specificationVersion, str((path / WEIGHTS).parent))
 
@@ -544,7 +534,7 @@ def test_image_inputs(tmp_path, last):
     model, path = b.model(y=b.op("Sin", x)), tmp_path / "out.mlpackage"
     how = {"color": "bgr", "scale": 1 / 128, "bias": [-1, -0.5, 0]}
     with pytest.warns(UserWarning, match="is called 'x_0'"):
-        program = sardonyx.to_coreml(model, output_path=path, image_inputs={"x:0": how}, compute_precision="fp32")
+        program = sardonyx.to_coreml(model, output_path=path, image_inputs={"x:0": how}, precision="f32")
     (feature,) = check_types(path).description.input
     image = feature.type.imageType
     assert (feature.name, image.width, image.height, image.colorSpace) == ("x_0", 7, 5, 30)

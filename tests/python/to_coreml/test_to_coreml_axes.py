@@ -71,7 +71,7 @@ def unfolded(x):
 @pytest.mark.filterwarnings("ignore:sizes without an upper bound")
 def test_six_axes(fn, batch):
     x = np.random.default_rng(7).standard_normal((3, 4, 8, 6)).astype(np.float32)
-    program = sardonyx.to_coreml(fn, [(batch, 4, 8, 6)], compute_precision="fp32")
+    program = sardonyx.to_coreml(fn, [(batch, 4, 8, 6)], precision="f32")
     (found,) = program.run([x]).values()
     wanted = np.asarray(jax.jit(fn)(x))
     assert found.shape == wanted.shape
@@ -80,6 +80,6 @@ def test_six_axes(fn, batch):
 
 def test_inputs_and_results_of_six_axes_are_named():
     with pytest.raises(sardonyx.Error, match="the input 'x' is f32\\[1,2,3,2,5,2\\]"):
-        sardonyx.to_coreml(lambda x: x + 1, [(1, 2, 3, 2, 5, 2)], compute_precision="fp32")
+        sardonyx.to_coreml(lambda x: x + 1, [(1, 2, 3, 2, 5, 2)], precision="f32")
     with pytest.raises(sardonyx.Error, match="the result .* is f32\\[1,2,3,2,5,2\\]"):
-        sardonyx.to_coreml(lambda x: x.reshape(1, 2, 3, 2, 5, 2), [(2, 3, 20)], compute_precision="fp32")
+        sardonyx.to_coreml(lambda x: x.reshape(1, 2, 3, 2, 5, 2), [(2, 3, 20)], precision="f32")

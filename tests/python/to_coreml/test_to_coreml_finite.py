@@ -102,7 +102,7 @@ def test_results_are_finite_and_right(function, args):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in args]
-        program = sardonyx.to_coreml(function, shapes, minimum_deployment_target="iOS18")
+        program = sardonyx.to_coreml(function, shapes, target="iOS18")
     given = [a.view(np.int32) if a.dtype == np.uint32 else a for a in args]
     for w, found in zip(wanted, program.run(given).values(), strict=True):
         w = np.asarray(w, np.float64)

@@ -23,7 +23,7 @@ def model(nodes, inputs, outputs, constants=()):
 def both(made, feeds, target="iOS18", **options):
     """onnxruntime's results, and those of the package in half precision."""
     session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
-    program = sardonyx.to_coreml(made, minimum_deployment_target=target, **options)
+    program = sardonyx.to_coreml(made, target=target, **options)
     names = [i.name for i in made.graph.input]
     given = [feeds[n].astype(np.int32) if feeds[n].dtype.kind in "iu" else feeds[n] for n in names]
     return session.run(None, feeds), [np.asarray(y) for y in program.run(given).values()]
@@ -278,12 +278,10 @@ def test_what_passes_rebuild_before_an_angle(name):
 def test_packages_of_others(tmp_path, target):
     """A package in single precision is protected as well when it is cast, and coremltools' way remains."""
     made = angle_model([helper.make_node("Div", ["p", "three"], ["a"])], [("three", np.float32(3))])
-    sardonyx.to_coreml(
-        made, output_path=tmp_path / "single.mlpackage", compute_precision="fp32", minimum_deployment_target=target
-    )
+    sardonyx.to_coreml(made, output_path=tmp_path / "single.mlpackage", precision="f32", target=target)
     p = np.float32([[1000], [20_000]])
     for options, is_right in (({}, True), ({"add_fp16_cast.protect": False}, False)):
-        program = coreml.optimize(tmp_path / "single.mlpackage", compute_precision="fp16", options=options)
+        program = coreml.optimize(tmp_path / "single.mlpackage", precision="f16", options=options)
         found = np.asarray(next(iter(program.run({"p": p}).values())))
         assert (np.abs(found - np.sin(p / 3)).max() < 2e-3) == is_right
 
@@ -308,7 +306,7 @@ def test_a_constant_mask_of_attention():
     feeds = {n: draw.standard_normal((1, 2, 5, 7)).astype(np.float32) for n in "qkv"}
     (wanted,), (found,) = both(made, feeds)
     np.testing.assert_allclose(found, wanted, atol=5e-3)
-    program = sardonyx.to_coreml(made, minimum_deployment_target="iOS18")
+    program = sardonyx.to_coreml(made, target="iOS18")
     assert program.op_counts()["scaled_dot_product_attention"] == 1
     # One cast for each input and the result, and none around the attention.
     assert program.op_counts()["cast"] == 4
@@ -337,7 +335,7 @@ def test_a_constant_mask_of_any_size_takes_attention_in_half_precision(hidden):
     feeds = {n: random.normal(size=(2, 3, 7, 5)).astype(np.float32) for n in "qkv"}
     (wanted,), (found,) = both(made, feeds)
     np.testing.assert_allclose(found, wanted, atol=1e-2)
-    ops = sardonyx.to_coreml(made, minimum_deployment_target="iOS18").op_counts()
+    ops = sardonyx.to_coreml(made, target="iOS18").op_counts()
     assert ops["scaled_dot_product_attention"] == 1 and ops["cast"] == 4  # of the inputs and the result
 
 
@@ -350,7 +348,7 @@ def test_a_mask_that_is_an_input_is_one_op_of_attention(hidden, precision):
     feeds = {n: random.normal(size=(2, 3, 7, 5)).astype(np.float32) for n in "qkv"}
     feeds["m"] = np.where(random.random((2, 1, 7, 7)) < 0.4, hidden, 0).astype(np.float32)
     feeds["m"][:, :, 3] = hidden
-    program = sardonyx.to_coreml(made, minimum_deployment_target="iOS18", compute_precision=precision)
+    program = sardonyx.to_coreml(made, target="iOS18", precision=precision)
     wanted = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
     ops = program.op_counts()
     assert ops["scaled_dot_product_attention"] == 1 and "softmax" not in ops

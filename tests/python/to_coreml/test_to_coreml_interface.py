@@ -17,7 +17,7 @@ LABELS = ["cat", "dog", "emu", "fox", "gnu"]
 
 def classifier(tmp_path, labels=LABELS, **options):
     path = tmp_path / "out.mlpackage"
-    options = {"input_shapes": {"x": (1, 11)}, "compute_precision": "fp32", "class_labels": labels} | options
+    options = {"input_shapes": {"x": (1, 11)}, "precision": "f32", "class_labels": labels} | options
     return sardonyx.to_coreml(mlp(), output_path=path, **options), path
 
 
@@ -66,7 +66,7 @@ def test_a_classifier_can_be_checked_and_optimized(tmp_path, labels):
 
 def test_a_program_that_was_made_without_a_path_is_saved(tmp_path):
     inputs = normal("x", (2, 11), 1)
-    program = sardonyx.to_coreml(mlp(), input_shapes={"x": (2, 11)}, compute_precision="fp32")
+    program = sardonyx.to_coreml(mlp(), input_shapes={"x": (2, 11)}, precision="f32")
     for name in ("a.mlpackage", "b/b.mlmodel"):
         program.save(tmp_path / name)
         again = coreml.load(tmp_path / name)
@@ -75,9 +75,7 @@ def test_a_program_that_was_made_without_a_path_is_saved(tmp_path):
 
 def test_programs_are_compared_like_paths(tmp_path):
     for precision in ("fp16", "fp32"):
-        program = sardonyx.to_coreml(
-            mlp(), output_path=tmp_path / "a.mlpackage", compute_precision=precision, sizes=["N <= 7"]
-        )
+        program = sardonyx.to_coreml(mlp(), output_path=tmp_path / "a.mlpackage", precision=precision, sizes=["N <= 7"])
         assert sardonyx.compare(mlp(), program) and sardonyx.compare(program, tmp_path / "a.mlpackage")
         assert sardonyx.info(program).ops == sardonyx.info(tmp_path / "a.mlpackage").ops
 
@@ -90,7 +88,7 @@ def test_a_jax_function_and_its_program(tmp_path, precision):
         return jnp.tanh(x) * 50, (x > 0).any(-1), i + 3
 
     shapes = [("B <= 7", 3), "i32[5]"]
-    program = sardonyx.to_coreml(f, shapes, output_path=tmp_path / "f.mlpackage", compute_precision=precision)
+    program = sardonyx.to_coreml(f, shapes, output_path=tmp_path / "f.mlpackage", precision=precision)
     for model in (program, tmp_path / "f.mlpackage"):
         same, text = sardonyx.compare(f, model, shapes)
         assert same, text
@@ -101,7 +99,7 @@ def test_a_jax_function_and_its_program(tmp_path, precision):
 
 
 def test_inputs_of_run_that_are_no_inputs():
-    program = sardonyx.to_coreml(mlp(), input_shapes={"x": (2, 11)}, compute_precision="fp32")
+    program = sardonyx.to_coreml(mlp(), input_shapes={"x": (2, 11)}, precision="f32")
     (x,) = normal("x", (2, 11), 1).values()
     with pytest.raises(TypeError, match=r"the inputs are ndarray(.|\n)*run\(\{'x': ...\}\)"):
         program.run(x)
@@ -109,7 +107,7 @@ def test_inputs_of_run_that_are_no_inputs():
         program.run([x], x)
     with pytest.raises(sardonyx.Error, match="2 inputs are given, and the function has 1: x"):
         program.run([x, x])
-    ranged = sardonyx.to_coreml(mlp(), sizes=["N >= 2", "N <= 7"], compute_precision="fp32")
+    ranged = sardonyx.to_coreml(mlp(), sizes=["N >= 2", "N <= 7"], precision="f32")
     assert ranged.run({"x": x})["y"].shape[0] == 2
     for rows in (1, 11):
         with pytest.raises(
@@ -155,7 +153,7 @@ def test_a_classifier_is_what_coremltools_makes(tmp_path):
     b = Builder()
     source = b.model(y=b.op("Softmax", b.input("x", [1, 5]), axis=-1))
     path = tmp_path / "out.mlpackage"
-    sardonyx.to_coreml(source, output_path=path, compute_precision="fp32", class_labels=LABELS)
+    sardonyx.to_coreml(source, output_path=path, precision="f32", class_labels=LABELS)
     theirs, ours = model.get_spec(), check_types(path)
 
     def of(spec):
@@ -174,7 +172,7 @@ def test_a_classifier_is_what_coremltools_makes(tmp_path):
 
 
 def test_labels_of_half_precision_results_are_single_precision(tmp_path):
-    program, path = classifier(tmp_path, compute_precision="fp16")
+    program, path = classifier(tmp_path, precision="f16")
     check_types(path)
     one = normal("x", (1, 11), 1)
     wanted = run_onnx(mlp(), one)["y"][0]
@@ -253,9 +251,7 @@ SHAPES = [(1, 3, 7, 11), (1, 3, 13, 17), (1, 3, 19, 7)]
 
 def test_enumerated_shapes(tmp_path):
     path = tmp_path / "out.mlpackage"
-    program = sardonyx.to_coreml(
-        of_open_size(), output_path=path, enumerated_shapes={"x": SHAPES}, compute_precision="fp32"
-    )
+    program = sardonyx.to_coreml(of_open_size(), output_path=path, enumerated_shapes={"x": SHAPES}, precision="f32")
     (feature,) = check_types(path).description.input
     array = feature.type.multiArrayType
     assert tuple(array.shape) == SHAPES[0]
@@ -275,9 +271,7 @@ def test_enumerated_shapes_of_several_inputs_follow_from_the_names(tmp_path):
     path = tmp_path / "out.mlpackage"
     shapes = {"x": [(5, 3), (7, 3), (11, 3)]}
     model = pair(["T", 3], ["T", 1])
-    program = sardonyx.to_coreml(
-        model, output_path=path, enumerated_shapes=shapes, minimum_deployment_target="iOS18", compute_precision="fp32"
-    )
+    program = sardonyx.to_coreml(model, output_path=path, enumerated_shapes=shapes, target="iOS18", precision="f32")
     x, y = (f.type.multiArrayType for f in check_types(path).description.input)
     assert [tuple(s.shape) for s in x.enumeratedShapes.shapes] == shapes["x"]
     assert [tuple(s.shape) for s in y.enumeratedShapes.shapes] == [(5, 1), (7, 1), (11, 1)]
@@ -290,7 +284,7 @@ def test_images_of_several_sizes(tmp_path, enumerated):
     b = Builder()
     model, path = b.model(y=b.op("Sin", b.input("x", [1, 3, "H", "W"]))), tmp_path / "out.mlpackage"
     how = {"enumerated_shapes": {"x": SHAPES}} if enumerated else {"sizes": ["H <= 37", "W >= 5", "W <= 41"]}
-    program = sardonyx.to_coreml(model, output_path=path, image_inputs={"x": "rgb"}, compute_precision="fp32", **how)
+    program = sardonyx.to_coreml(model, output_path=path, image_inputs={"x": "rgb"}, precision="f32", **how)
     (feature,) = check_types(path).description.input
     image = feature.type.imageType
     if enumerated:
@@ -361,8 +355,8 @@ def test_functions_share_weights(tmp_path):
         functions=models,
         output_path=path,
         sizes=["T <= 59"],
-        minimum_deployment_target="iOS18",
-        compute_precision="fp32",
+        target="iOS18",
+        precision="f32",
         metadata=sardonyx.Metadata(author="A"),
     )
     spec = spec_of(path)
@@ -373,9 +367,7 @@ def test_functions_share_weights(tmp_path):
     assert [(r.lowerBound, r.upperBound) for r in ranges] == [(1, 1), (1, 59)]
     assert list(functions[1].input[0].type.multiArrayType.shape) == [1, 1]
     assert set(spec.mlProgram.functions) == {"prefill", "decode"}
-    sardonyx.to_coreml(
-        step(1), output_path=tmp_path / "one.mlpackage", minimum_deployment_target="iOS18", compute_precision="fp32"
-    )
+    sardonyx.to_coreml(step(1), output_path=tmp_path / "one.mlpackage", target="iOS18", precision="f32")
     assert (path / WEIGHTS).stat().st_size == (tmp_path / "one.mlpackage" / WEIGHTS).stat().st_size
     for name, length in (("prefill", 7), ("decode", 1)):
         ids = np.random.default_rng(length).integers(0, 67, (1, length))
@@ -389,8 +381,8 @@ def test_functions_are_what_coremltools_reads(tmp_path):
         sardonyx.to_coreml(
             step(length),
             output_path=tmp_path / f"{name}.mlpackage",
-            minimum_deployment_target="iOS18",
-            compute_precision="fp32",
+            target="iOS18",
+            precision="f32",
         )
     joined = ct.utils.MultiFunctionDescriptor()
     for name in ("a", "b"):
@@ -401,8 +393,8 @@ def test_functions_are_what_coremltools_reads(tmp_path):
     sardonyx.to_coreml(
         functions={"a": step(5), "b": step(7)},
         output_path=ours,
-        minimum_deployment_target="iOS18",
-        compute_precision="fp32",
+        target="iOS18",
+        precision="f32",
     )
 
     def described(path):
@@ -424,8 +416,8 @@ def test_jax_functions_with_a_common_state(tmp_path):
         functions={"many": (push, [(5, 3), (3,)]), "one": (push, [(1, 3), (3,)])},
         states={"total": 1},
         output_path=tmp_path / "both.mlpackage",
-        minimum_deployment_target="iOS18",
-        compute_precision="fp32",
+        target="iOS18",
+        precision="f32",
     )
     description = spec_of(tmp_path / "both.mlpackage").description
     assert [[s.name for s in f.state] for f in description.functions] == [["total"], ["total"]]
@@ -438,7 +430,7 @@ def test_jax_functions_with_a_common_state(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"minimum_deployment_target": "iOS17"}, "several functions need iOS18"),
+        ({"target": "iOS17"}, "several functions need iOS18"),
         ({"functions": {}}, "needs at least one"),
         ({"functions": {"a b": step(3)}}, "'a b' is not a name for a function"),
         ({"functions": {"state": step(3)}}, "'state' is not a name for a function"),
@@ -455,7 +447,7 @@ def test_jax_functions_with_a_common_state(tmp_path):
     ],
 )
 def test_impossible_functions(tmp_path, options, message):
-    given = {"functions": {"a": step(5), "b": step(7)}, "minimum_deployment_target": "iOS18"} | options
+    given = {"functions": {"a": step(5), "b": step(7)}, "target": "iOS18"} | options
     with pytest.raises((sardonyx.Error, TypeError), match=message):
         sardonyx.to_coreml(output_path=tmp_path / "o.mlpackage", **given)
     assert list(tmp_path.iterdir()) == []
@@ -468,7 +460,7 @@ def test_an_error_in_a_function_names_it(tmp_path):
         sardonyx.to_coreml(
             functions={"good": step(3), "bad": bad},
             output_path=tmp_path / "o.mlpackage",
-            minimum_deployment_target="iOS18",
+            target="iOS18",
         )
     assert list(tmp_path.iterdir()) == []
 
@@ -494,7 +486,7 @@ def test_what_overflows_in_half_precision_stays_in_single(tmp_path):
     path, one = tmp_path / "auto.mlpackage", normal("x", (5, 7), 3)
     wanted = run_onnx(model, one)
     with pytest.warns(UserWarning, match=r"(?s)stay in single precision.*exp.*overflows.*log.*overflows"):
-        program = sardonyx.to_coreml(model, output_path=path, skip_ops="auto")
+        program = sardonyx.to_coreml(model, output_path=path, keep_f32="auto")
     assert single(path) == ["exp", "log"]
     for name, y in program.run(one).items():
         np.testing.assert_allclose(y, wanted[name], rtol=2e-3, atol=2e-3)
@@ -519,7 +511,7 @@ def test_the_report_has_the_line_of_an_op_that_stays_single(tmp_path):
     line = inspect.getsourcelines(steep)[1] + 1
     path = tmp_path / "auto.mlpackage"
     with pytest.warns(UserWarning) as caught:
-        program = sardonyx.to_coreml(steep, [(3, 5)], output_path=path, skip_ops="auto")
+        program = sardonyx.to_coreml(steep, [(3, 5)], output_path=path, keep_f32="auto")
     (text,) = (str(w.message) for w in caught if "single precision" in str(w.message))
     assert "mul(" in text and f"at test_to_coreml_interface.py:{line}" in text
     assert single(path) == ["mul", "atan"]
@@ -534,13 +526,13 @@ def test_ops_that_stay_single_may_be_named(tmp_path):
     b = Builder()
     model = b.model(y=b.op("Erf", b.op("Tanh", b.input("x", [3, 5]))))
     path = tmp_path / "out.mlpackage"
-    sardonyx.to_coreml(model, output_path=path, compute_precision="fp32")
+    sardonyx.to_coreml(model, output_path=path, precision="f32")
     block = spec_of(path).mlProgram.functions["main"].block_specializations["CoreML7"]
     (name,) = (op.outputs[0].name for op in block.operations if op.type == "tanh")
-    sardonyx.to_coreml(model, output_path=path, skip_ops=[name])
+    sardonyx.to_coreml(model, output_path=path, keep_f32=[name])
     assert single(path) == ["tanh"]
-    with pytest.raises(sardonyx.Error, match="skip_ops must be a name or a list of names"):
-        sardonyx.to_coreml(model, output_path=path, skip_ops=5)
+    with pytest.raises(sardonyx.Error, match="keep_f32 must be a name or a list of names"):
+        sardonyx.to_coreml(model, output_path=path, keep_f32=5)
 
 
 def test_metadata_says_where_a_model_comes_from(tmp_path):

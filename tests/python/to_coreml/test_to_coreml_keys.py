@@ -49,6 +49,6 @@ def while_below(x):
 @pytest.mark.parametrize("fn", [carried, carried_on, taken_by_rows, stacked, while_below])
 def test_loops_with_random_keys(fn):
     x = np.random.default_rng(7).random((3, 5)).astype(np.float32)
-    program = sardonyx.to_coreml(fn, [(3, 5)], compute_precision="fp32")
+    program = sardonyx.to_coreml(fn, [(3, 5)], precision="f32")
     (found,) = program.run([x]).values()
     np.testing.assert_allclose(found, np.asarray(jax.jit(fn)(x)), rtol=1e-6, atol=1e-6)

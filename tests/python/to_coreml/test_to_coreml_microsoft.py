@@ -268,7 +268,7 @@ def test_packed_weights_stay_packed(bits):
     weights = u8(7, 2, 2 * bits)
     attributes = {"K": 32, "N": 7, "bits": bits, "block_size": 16}
     model = model_of("MatMulNBits", attributes, ["f32[B,32]", weights, f(7, 2)])
-    program = sardonyx.to_coreml(model, minimum_deployment_target="iOS18", compute_precision="fp32")
+    program = sardonyx.to_coreml(model, target="iOS18", precision="f32")
     assert program.op_counts()["constexpr_blockwise_shift_scale"] == 1
 
 

@@ -75,9 +75,7 @@ def test_the_zoo(model, tmp_path):
     fn, path = model.make(), tmp_path / "out.mlpackage"
     cases = list(results_of(model, fn))
     for target in ("iOS17", "iOS18"):
-        program = sardonyx.to_coreml(
-            fn, list(model.inputs), output_path=path, compute_precision="fp32", minimum_deployment_target=target
-        )
+        program = sardonyx.to_coreml(fn, list(model.inputs), output_path=path, precision="f32", target=target)
         check_values(cases, program)
         spec = check_types(path)
         assert left_to_do(spec, (path / WEIGHTS).parent) == {}

@@ -63,7 +63,7 @@ def of_pytorch(batch, reduced):
 def test_attention_of_pytorch_with_one_head_converts(tmp_path, batch, reduced, target):
     model = of_pytorch(batch, reduced)
     path = str(tmp_path / "attention.mlpackage")
-    program = sardonyx.to_coreml(model, output_path=path, minimum_deployment_target=target, compute_precision="fp32")
+    program = sardonyx.to_coreml(model, output_path=path, target=target, precision="f32")
     x = np.random.default_rng(0).standard_normal((3, 35, CHANNELS), np.float32)
     (want,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     (got,) = program.run([x]).values()
@@ -91,8 +91,8 @@ def test_an_autoencoder_of_images_converts(size, target):
     program = sardonyx.to_coreml(
         lambda x: model.apply(parameters, x),
         [(size, 5, 7, 22)],
-        minimum_deployment_target=target,
-        compute_precision="fp32",
+        target=target,
+        precision="f32",
     )
     (got,) = program.run([x]).values()
     np.testing.assert_allclose(got, jax.jit(model.apply)(parameters, x), rtol=1e-4, atol=1e-4)

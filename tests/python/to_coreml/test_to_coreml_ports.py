@@ -1,5 +1,7 @@
 """What inputs and results are: element types, images, sizes. coremltools' own objects say the same."""
 
+import re
+
 import coremltools as ct
 import numpy as np
 import pytest
@@ -63,7 +65,7 @@ def test_half_precision_of_the_model_may_become_single(tmp_path):
         ({"input_types": {"w": "fp16"}}, "'w' is not an input of the model"),
         ({"output_types": {"x": "fp16"}}, "'x' is not a result of the model"),
         ({"input_types": "int8"}, "'int8' gives no element type"),
-        ({"input_types": "fp16", "minimum_deployment_target": "iOS15"}, "half precision need iOS16"),
+        ({"input_types": "fp16", "target": "iOS15"}, "half precision need iOS16"),
     ],
 )
 def test_impossible_types(tmp_path, options, message):
@@ -109,7 +111,7 @@ def test_images_in_and_out(tmp_path, color, channels, number, last):
 
 def test_images_of_half_precision_are_scaled(tmp_path):
     how = {"color": "gray16", "scale": 0.5, "bias": [-3]}
-    program = sardonyx.to_coreml(picture(1), image_inputs={"x": how}, compute_precision="fp32")
+    program = sardonyx.to_coreml(picture(1), image_inputs={"x": how}, precision="f32")
     pixels = np.full((1, 1, 7, 11), 17, np.float16)
     np.testing.assert_array_equal(program.run({"x": pixels})["y"], np.full((1, 1, 7, 11), 5.5))
 
@@ -136,7 +138,7 @@ def test_a_result_image_of_open_size_has_any_size(tmp_path):
         ({"image_outputs": {"y": {"color": "rgb", "scale": 2}}}, "the image 'y' is a result, which has no scale"),
         ({"image_outputs": {"y": "cmyk"}}, "'y:cmyk' describes no image"),
         (
-            {"image_inputs": {"x": "gray16"}, "minimum_deployment_target": "iOS15"},
+            {"image_inputs": {"x": "gray16"}, "target": "iOS15"},
             "images of half precision need iOS16",
         ),
     ],
@@ -160,26 +162,26 @@ def test_a_default_within_a_range(tmp_path):
         sardonyx.to_coreml(model, sizes=["T <= 37"], default_sizes={"S": 5})
 
 
-def test_unknown_names_in_skip_ops_are_errors(tmp_path):
+def test_unknown_names_in_keep_f32_are_errors(tmp_path):
     b = Builder()
     model = b.model(y=b.op("Erf", b.op("Tanh", b.input("x", [3, 5]))))
-    with pytest.raises(sardonyx.Error, match=r"(?s)skip_ops has 'Tanh_0_O', and no op .*did you mean 'Tanh_0_0'"):
-        sardonyx.to_coreml(model, output_path=tmp_path / "out.mlpackage", skip_ops=["Tanh_0_O"])
+    with pytest.raises(sardonyx.Error, match=r"(?s)keep_f32 has 'Tanh_0_O', and no op .*did you mean 'Tanh_0_0'"):
+        sardonyx.to_coreml(model, output_path=tmp_path / "out.mlpackage", keep_f32=["Tanh_0_O"])
     assert list(tmp_path.iterdir()) == []
     functions = {"a": model, "b": two()}
-    with pytest.raises(sardonyx.Error, match="skip_ops has 'other'"):
-        sardonyx.to_coreml(functions=functions, minimum_deployment_target="iOS18", skip_ops=["Tanh_0_0", "other"])
-    sardonyx.to_coreml(functions=functions, minimum_deployment_target="iOS18", skip_ops=["Tanh_0_0"])
+    with pytest.raises(sardonyx.Error, match="keep_f32 has 'other'"):
+        sardonyx.to_coreml(functions=functions, target="iOS18", keep_f32=["Tanh_0_0", "other"])
+    sardonyx.to_coreml(functions=functions, target="iOS18", keep_f32=["Tanh_0_0"])
 
 
 def test_the_newest_target_is_written(tmp_path):
     path = tmp_path / "out.mlpackage"
-    program = sardonyx.to_coreml(two(), output_path=path, minimum_deployment_target=ct.target.iOS26)
+    program = sardonyx.to_coreml(two(), output_path=path, target=ct.target.iOS26)
     spec = check_types(path)
     assert (spec.specificationVersion, spec.mlProgram.functions["main"].opset) == (10, "CoreML9")
     assert program.op_counts()["tanh"] == 1
     with pytest.raises(sardonyx.Error, match="expected iOS15, iOS16, iOS17, iOS18 or iOS26"):
-        sardonyx.to_coreml(two(), minimum_deployment_target="iOS25")
+        sardonyx.to_coreml(two(), target="iOS25")
 
 
 def conv_net(pooled=True):
@@ -197,7 +199,7 @@ def test_fixed_sizes_are_opened_by_name(tmp_path):
         output_path=path,
         input_shapes={"x": (1, 3, "H", "W")},
         sizes=["H <= 64", "W <= 64"],
-        compute_precision="fp32",
+        precision="f32",
     )
     (feature,) = check_types(path).description.input
     assert [(r.lowerBound, r.upperBound) for r in array(feature).shapeRange.sizeRanges] == [
@@ -375,13 +377,24 @@ def test_what_is_made_of_the_table_of_options():
     from pathlib import Path
 
     sys.path.insert(0, str(Path(__file__).parents[3] / "scripts" / "tables"))
-    import coreml_options
+    import inspect
 
-    assert coreml_options.MODULE.read_text() == coreml_options.module(), "run scripts/tables/coreml_options.py"
-    assert coreml_options.PAGE.read_text() == coreml_options.page(), "run scripts/tables/coreml_options.py"
+    import keywords
+
+    for table in keywords.TABLES:
+        assert table.module_file.read_text() == table.module(), "run scripts/tables/keywords.py"
+        assert table.page_file.read_text() == table.page(), "run scripts/tables/keywords.py"
     assert "input_types: Element types of inputs" in (sardonyx.to_coreml.__doc__ or "")
-    with pytest.raises(TypeError, match="did you mean 'compute_precision'"):
-        sardonyx.to_coreml(lambda x: x, [(3,)], compute_precisoin="f16")
+    assert inspect.signature(sardonyx.optimize).parameters["fold_budget"].default == 0
+    with pytest.raises(TypeError, match="did you mean 'precision'"):
+        sardonyx.to_coreml(lambda x: x, [(3,)], precisoin="f16")
+    for old, new in (
+        ({"compute_precision": "f16"}, 'precision="f16"'),
+        ({"minimum_deployment_target": "iOS16"}, 'target="iOS17"'),
+        ({"skip_ops": "auto"}, 'keep_f32=["name", ...]'),
+    ):
+        with pytest.raises(TypeError, match=re.escape(f"help: {new}")):
+            sardonyx.to_coreml(lambda x: x, [(3,)], **old)
     with pytest.raises(TypeError, match=r'help: metadata=\{"author": ...\}'):
         sardonyx.to_coreml("x.onnx", author="A")
 

@@ -49,9 +49,7 @@ def in_onnxruntime(model, feeds):
 
 def check(model, feeds, path, target="iOS17", **options):
     """Converts, compares with onnxruntime, and returns the converted program."""
-    program = sardonyx.to_coreml(
-        model, output_path=path, compute_precision="fp32", minimum_deployment_target=target, **options
-    )
+    program = sardonyx.to_coreml(model, output_path=path, precision="f32", target=target, **options)
     package = coreml.load(path)
     given = [x.astype(np.int32) if x.dtype.kind in "iu" else x.astype(np.float32) for x in feeds.values()]
     found = list(package.run([np.atleast_1d(x) for x in given]).values())
@@ -176,7 +174,7 @@ def test_sums_and_products_of_narrow_integers_wrap(op, dtype, tmp_path):
     wanted = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}.get(op)
     path = tmp_path / "narrow.mlpackage"
     if wanted is not None and op != "Div":  # the second hand
-        program = sardonyx.to_coreml(model, output_path=path, compute_precision="fp32")
+        program = sardonyx.to_coreml(model, output_path=path, precision="f32")
         assert program is not None
         (found,) = coreml.load(path).run(list(feeds.values())).values()
         x, z = (v.astype(NARROW[dtype]) for v in feeds.values())

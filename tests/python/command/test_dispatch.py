@@ -30,7 +30,7 @@ def scaled(x):
 def test_models_functions_and_packages_compare_in_any_pair(tmp_path):
     model = sardonyx.to_onnx(scaled, [(3, 5)])
     onnx.save(model, tmp_path / "m.onnx")
-    package = sardonyx.to_coreml(model, output_path=tmp_path / "m.mlpackage", compute_precision="fp32")
+    package = sardonyx.to_coreml(model, output_path=tmp_path / "m.mlpackage", precision="f32")
     models = [model, str(tmp_path / "m.onnx"), model.SerializeToString(), ir.from_proto(model), package]
     models += [tmp_path / "m.mlpackage"]
     for a in models:
@@ -128,9 +128,7 @@ def test_models_take_no_keywords_of_functions():
 
 
 def test_a_model_and_a_function_in_one_package(tmp_path):
-    both = sardonyx.to_coreml(
-        functions={"product": product(), "scaled": (scaled, [(3, 7)])}, minimum_deployment_target="iOS18"
-    )
+    both = sardonyx.to_coreml(functions={"product": product(), "scaled": (scaled, [(3, 7)])}, target="iOS18")
     assert both.functions == ["product", "scaled"]
     x = np.ones((3, 7), np.float32)
     np.testing.assert_allclose(both.run([x], "scaled")["output"], np.tanh(x) * 3, rtol=1e-2)
@@ -199,7 +197,7 @@ def test_no_message_limits_an_ir_model(tmp_path):
     graph = ir.Graph([x], [y], nodes=nodes, initializers=[w], opset_imports={"": 20}, name="g")
     small = sardonyx.optimize(ir.Model(graph, ir_version=9))
     assert [n.op_type for n in small.graph] == ["MatMul"]
-    program = sardonyx.convert(small, tmp_path / "big.mlpackage", compute_precision="fp32")
+    program = sardonyx.convert(small, tmp_path / "big.mlpackage", precision="f32")
     assert sum(n for op, n in program.op_counts().items() if op != "const") == 1
 
 

@@ -39,7 +39,7 @@ def convert(
         What `to_onnx`, `to_coreml` or `optimize` returns.
 
         >>> sardonyx.convert(f, "model.onnx", inputs=[("B", 3)])
-        >>> sardonyx.convert("model.onnx", "model.mlpackage", compute_precision="fp32")
+        >>> sardonyx.convert("model.onnx", "model.mlpackage", precision="f32")
     """
     to = _format_of(output) if to is None and output is not None else to
     if to is None:

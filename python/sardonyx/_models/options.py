@@ -1,0 +1,121 @@
+"""The keywords of optimizations. Made by scripts/tables/keywords.py from src/convert/optimize_options.def."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+
+class OptimizeOptions(TypedDict, total=False):
+    passes: str | Sequence[str]
+    """A preset ("onnx", the default; "onnx-spec"; "none"), the name of a pass, a list of these, or a file
+    with one a line ("pass.option=value" sets an option)."""
+    skip: Sequence[str]
+    """Passes to skip, or single rules: "pass/rule"."""
+    options: Mapping[str, Any] | None
+    """Options of single passes: `{"legalize.target": "ort-1.23"}`."""
+    input_shapes: Mapping[str, Sequence[int | str]] | None
+    """New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size."""
+    inputs: Sequence[str]
+    """Names of values that become the inputs: only the part behind them is kept. None keeps the model's
+    own."""
+    outputs: Sequence[str]
+    """The same of results: only the part before them is kept."""
+    opset: int | None
+    """The opset to convert the model to first: newer (fusions may use its operators: Gelu since 20,
+    Attention since 23) or older. `None` keeps the model's. Raises when that opset cannot express a node."""
+    fold_budget: int
+    """Bytes by which folding may grow the model. 0: 4 KiB for each removed node, 1 % in all."""
+    prune_inputs: bool
+    """Drop unused inputs."""
+    keep_names: bool
+    """Keep a name only where it means the same elements: changed weights get new names. Otherwise they keep
+    theirs."""
+    allow_empty: bool
+    """Allow named input sizes to be zero. Otherwise passes assume that they are at least one."""
+    inline: bool
+    """Inline calls of model-local functions."""
+    strict: bool
+    """Raise when a pass fails. Otherwise it is skipped and reported."""
+    verify: Literal["off", "model", "pass"] | bool
+    """Evaluate before and after on random inputs. "model", or True: end to end, a difference raises.
+    "pass": each rewrite; one that would change results is undone, its rule is disabled, and `faults` in the
+    report names it, and the whole is compared as well."""
+    rtol: float | None
+    """For `verify`: compare floats by |a - b| <= atol + rtol |a| instead."""
+    atol: float | None
+    """As rtol."""
+    declare_types: bool
+    """Write inferred types as value_info."""
+    count_savings: bool
+    """Count what each pass saved (nodes, bytes of constants, arithmetic), for the report. Costs about a
+    tenth of the time."""
+
+
+DEFAULTS: dict[str, Any] = {
+    "passes": "onnx",
+    "skip": (),
+    "options": None,
+    "input_shapes": None,
+    "inputs": (),
+    "outputs": (),
+    "opset": None,
+    "fold_budget": 0,
+    "prune_inputs": False,
+    "keep_names": False,
+    "allow_empty": False,
+    "inline": False,
+    "strict": False,
+    "verify": "off",
+    "rtol": None,
+    "atol": None,
+    "declare_types": False,
+    "count_savings": False,
+}
+# The keyword of each field of the native options.
+FIELDS = {
+    "request.passes": "passes",
+    "request.skip": "skip",
+    "request.options": "options",
+    "input_shapes": "input_shapes",
+    "inputs": "inputs",
+    "outputs": "outputs",
+    "opset": "opset",
+    "request.fold_budget": "fold_budget",
+    "request.prune_inputs": "prune_inputs",
+    "keep_names": "keep_names",
+    "request.allow_empty": "allow_empty",
+    "request.inline_functions": "inline",
+    "request.strict": "strict",
+    "request.verify": "verify",
+    "declare_types": "declare_types",
+    "count_savings": "count_savings",
+}
+DOC = """\
+        passes: A preset ("onnx", the default; "onnx-spec"; "none"), the name of a pass, a list of these, or
+            a file with one a line ("pass.option=value" sets an option).
+        skip: Passes to skip, or single rules: "pass/rule".
+        options: Options of single passes: `{"legalize.target": "ort-1.23"}`.
+        input_shapes: New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size.
+        inputs: Names of values that become the inputs: only the part behind them is kept. None keeps the
+            model's own.
+        outputs: The same of results: only the part before them is kept.
+        opset: The opset to convert the model to first: newer (fusions may use its operators: Gelu since 20,
+            Attention since 23) or older. `None` keeps the model's. Raises when that opset cannot express a
+            node.
+        fold_budget: Bytes by which folding may grow the model. 0: 4 KiB for each removed node, 1 % in all.
+        prune_inputs: Drop unused inputs.
+        keep_names: Keep a name only where it means the same elements: changed weights get new names.
+            Otherwise they keep theirs.
+        allow_empty: Allow named input sizes to be zero. Otherwise passes assume that they are at least one.
+        inline: Inline calls of model-local functions.
+        strict: Raise when a pass fails. Otherwise it is skipped and reported.
+        verify: Evaluate before and after on random inputs. "model", or True: end to end, a difference
+            raises. "pass": each rewrite; one that would change results is undone, its rule is disabled, and
+            `faults` in the report names it, and the whole is compared as well.
+        rtol: For `verify`: compare floats by |a - b| <= atol + rtol |a| instead.
+        atol: As rtol.
+        declare_types: Write inferred types as value_info.
+        count_savings: Count what each pass saved (nodes, bytes of constants, arithmetic), for the report.
+            Costs about a tenth of the time.
+"""
