@@ -349,7 +349,7 @@ def test_options_of_the_command_itself_are_for_all_formats():
 
 def test_the_page_lists_the_options():
     root = Path(__file__).parents[3]
-    sys.path.insert(0, str(root / "scripts" / "checks"))
+    sys.path.insert(0, str(root / "scripts" / "pages"))
     import options_page
 
     program = built.BUILD / "sardonyx"
