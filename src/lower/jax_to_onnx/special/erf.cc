@@ -150,20 +150,20 @@ namespace {
 Value* erf_inv_f32(Lowering& ctx, Value* x) {
   OnnxBuilder& b = ctx.b;
   Value* w = b.Neg(log1p(ctx, b.Neg(b.Mul(x, x))));
-  Value* centre = polynomial(ctx, b.Sub(w, ctx.like(x, 2.5)),
+  Value* center = polynomial(ctx, b.Sub(w, ctx.like(x, 2.5)),
                              {1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06,
                               -3.5233877e-06, 3.43273939e-07, 2.81022636e-08});
   Value* tail = polynomial(ctx, b.Sub(b.Sqrt(w), ctx.like(x, 3)),
                            {2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322,
                             0.000100950558, -0.000200214257});
   // At +-1 the logarithm is infinite, and so is the result.
-  Value* p = b.Where(b.Less(w, ctx.like(x, 5)), centre, tail);
+  Value* p = b.Where(b.Less(w, ctx.like(x, 5)), center, tail);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return b.Mul(x, b.Where(b.Equal(b.Abs(x), ctx.like(x, 1)), ctx.like(x, kInfinity), p));
 }
 
-// Newton: y += (|x| - erf(y)) sqrt(pi)/2 exp(y^2). Near 1 the difference is that of the complements, which
-// keep their digits there.
+// Newton: y += (|x| - erf(y)) sqrt(pi)/2 exp(y^2). Near 1 the difference is taken between the complements,
+// which keep their digits there.
 Value* erf_inv_f64(Lowering& ctx, Value* x) {
   OnnxBuilder& b = ctx.b;
   Value* a = b.Abs(x);
