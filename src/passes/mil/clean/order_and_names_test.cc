@@ -1,5 +1,5 @@
-// Checks what equal graphs do not show: the order of ops, names of ops and of inner values, drawings, and
-// options that are refused.
+// Checks what comparing graphs does not show: the order of ops, names of ops and of inner values, drawings,
+// and options that are refused.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -67,7 +67,7 @@ const Row kRows[] = {
     {"y = one_hot(i32[3]{0,2,1}, one_hot_vector_size=i32 5, on_value=f32 -3, off_value=f32 2)", "-3 2"},
     {"y = clip(u, alpha=f32 -3, beta=f32 5)", "-3 5"},
     {"y = clip(u, alpha=f32 5, beta=f32 -3)", "-inf inf"},
-    // An op of another domain is not one of these.
+    // An op of the same name in another domain has no bounds.
     {"y: f32[2,3,5] = own::sigmoid(u)", "-inf inf"},
     // Increasing functions.
     {"y = identity(a)", "-3 5"},
