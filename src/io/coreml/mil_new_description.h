@@ -13,8 +13,8 @@
 
 namespace sardonyx {
 
-// The assumed upper bound of a symbolic size without one, or twice its lower bound if that is more: ranges of
-// ML programs need one.
+// Upper bound assumed for a symbolic size that has none (or twice its lower bound, if that is more): ranges
+// of ML programs need one.
 inline constexpr int64_t kAssumedUpperBound = 4096;
 
 struct CoremlMetadata {

@@ -49,7 +49,7 @@ Value* round_bits(Lowering& ctx, Value* x, const FloatFormat& own, int64_t expon
   }
   if (exponent < own.exponent) {
     int bias = (1 << (exponent - 1)) - 1;
-    // Exponent fields of `own`: from the first on the format has infinity, below the second it has no normal
+    // Exponent fields of `own`: from `too_large` on the format has infinity, below `too_small` no normal
     // numbers.
     auto too_large = static_cast<uint64_t>(own.bias() + bias + 1) << own.mantissa;
     auto too_small = static_cast<uint64_t>(own.bias() - bias + 1) << own.mantissa;

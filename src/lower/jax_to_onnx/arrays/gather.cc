@@ -50,7 +50,7 @@ Value* counted_from_the_end(Lowering& ctx, const Indexing& ix) {
   return own != nullptr && own->ranked() && std::ranges::equal(own->type()->dims(), ix.lead()) ? own : nullptr;
 }
 
-// x[a::k], whose indices the program counts up, as a Slice; null for other indices. They are in bounds.
+// x[a::k], whose indices count up within bounds, as a Slice; null for other indices.
 Value* slice_in_steps(Lowering& ctx, const Indexing& ix) {
   const auto counted = ix.index_map.size() == 1 ? index_sequence(ctx, *ctx.node.input(1)) : std::nullopt;
   if (!counted || counted->step < 1) return nullptr;

@@ -3,10 +3,11 @@
 //                  and above exp(-x^2) p(1/x^2) / x, p one of two polynomials of Cephes (S. Moshier, ndtrf.c)
 // erf_inv x   =>   x p(w), w = -log1p(-x^2), p one of two polynomials: in w - 2.5; from w = 5 on in sqrt(w) - 3
 //
-// In a product, what 1 - Erf(x) loses lies below the last bit of the other factor. The polynomials of erf_inv
-// are those of M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2011), accurate to f32; XLA
-// uses them too. In f64, where runtimes have no Erf, erf and erfc are the rational approximations of
-// FreeBSD's s_erf.c (Sun Microsystems 1993), and erf_inv takes two Newton steps on erfc from the f32 value.
+// In a product, the digits that 1 - Erf(x) loses lie below the last bit of the other factor. The polynomials
+// of erf_inv are those of M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2011), accurate
+// to f32; XLA uses them too. In f64, where runtimes have no Erf, erf and erfc are the rational approximations
+// of FreeBSD's s_erf.c (Sun Microsystems 1993), and erf_inv takes two Newton steps on erfc from the f32
+// value.
 #include <cmath>
 #include <limits>
 #include <numbers>

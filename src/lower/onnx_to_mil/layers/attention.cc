@@ -317,7 +317,8 @@ std::vector<Value*> lower_RotaryEmbedding(Lowering& ctx) {
   return {flat ? joined_heads(ctx, y) : y};
 }
 
-// Each head has a matrix S. A step updates it to decay * S + k (v - known)', and returns q S.
+// Each head has a matrix S. A step updates it to decay * S + k u' and returns q S. u is v, or in delta rules
+// beta (v - S' k).
 std::vector<Value*> lower_LinearAttention(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const int64_t q_heads = ctx.int_attr("q_num_heads", 0), heads = ctx.int_attr("kv_num_heads", 0);

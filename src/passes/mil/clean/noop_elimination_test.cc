@@ -1,5 +1,5 @@
-// Checks what comparing graphs does not show: that each rule declares whether it changes bits. A quotient
-// shows whether an op made 0 of -0.
+// Checks what comparing graphs does not show: that each rule declares whether it changes bits. A division by
+// the result shows whether -0 became 0.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

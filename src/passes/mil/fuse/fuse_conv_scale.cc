@@ -13,8 +13,7 @@ namespace {
 
 constexpr Var conv{"conv"}, c{"c"};
 
-// The convolution with its weights times c. `finite` selects whether this requires all factors to be finite,
-// or one not to be.
+// The convolution with its weights times c, if all factors are finite; with `finite` = false, if one is not.
 Value* fuse(Rewriter& b, const Match& found, bool finite) {
   const auto layer = convolution(found.node(conv), b.context());
   if (!layer) return nullptr;

@@ -22,7 +22,7 @@ namespace sardonyx::mil {
 struct Extent {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  bool whole = false;  // by bounds: all elements are integers
+  bool whole = false;  // all elements are integers, as bounds prove
   bool known() const {
     return low > -std::numeric_limits<double>::infinity() && high < std::numeric_limits<double>::infinity();
   }
