@@ -86,7 +86,7 @@ class HeaderParser {
   }
   std::string text() {
     const char quote = peek();
-    if (quote != '\'' && quote != '"') damaged(path_, "its header lacks a text");
+    if (quote != '\'' && quote != '"') damaged(path_, "its header lacks a string");
     const size_t end = text_.find(quote, at_ + 1);
     if (end == std::string_view::npos) damaged(path_, "its header lacks a quote");
     std::string out(text_.substr(at_ + 1, end - at_ - 1));
@@ -202,7 +202,7 @@ TensorPtr parse_npy(Bytes file, const std::shared_ptr<const void>& keepalive, co
 
   const char order = h.descr.empty() ? ' ' : h.descr[0];
   const std::string_view kind = std::string_view(h.descr).substr(std::min<size_t>(1, h.descr.size()));
-  if (kind.starts_with("O")) unsupported(path, "holds Python objects", "save texts as arrays of dtype str");
+  if (kind.starts_with("O")) unsupported(path, "holds Python objects", "save strings as arrays of dtype str");
   int64_t n = 1;
   for (int64_t d : h.shape) {
     if (__builtin_mul_overflow(n, d, &n)) damaged(path, "its shape is too large");
@@ -219,7 +219,8 @@ TensorPtr parse_npy(Bytes file, const std::shared_ptr<const void>& keepalive, co
     uint64_t needed = 0;
     if (__builtin_mul_overflow(cell, count, &needed) || data.size() < needed || count > (uint64_t{1} << 32))
       damaged(path, "its data is cut off");
-    if (h.fortran && h.shape.size() > 1) unsupported(path, "holds texts in column-major order", "save np.ascontiguousarray(x)");
+    if (h.fortran && h.shape.size() > 1)
+      unsupported(path, "holds strings in column-major order", "save np.ascontiguousarray(x)");
     std::vector<std::string> strings;
     for (uint64_t i = 0; i < count; ++i) {
       const Bytes one = data.subspan(i * cell, cell);

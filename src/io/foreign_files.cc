@@ -26,7 +26,7 @@ struct Magic {
 };
 
 const Magic kMagics[] = {
-    {0, "version https://git-lfs"sv, "a pointer of Git LFS, without the file that it stands for", "help: run `git lfs pull`"},
+    {0, "version https://git-lfs"sv, "a Git LFS pointer, not the file itself", "help: run `git lfs pull`"},
     {0, "GGUF"sv, "a GGUF file (llama.cpp)", kWeightsOnly},
     {0, "\x89HDF\r\n\x1a\n"sv, "an HDF5 file (Keras)", "help: load it with keras and export that model"},
     {0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv, "a PyTorch file", kFromTorch},
@@ -52,7 +52,7 @@ const Magic kMagics[] = {
     {0, "PAR1"sv, "a Parquet table", ""},
 };
 
-// What an archive holds, by the names in it.
+// Identifies an archive by the names in it.
 ForeignFile archive(std::string_view bytes) {
   constexpr size_t kFront = 1 << 12, kBack = 1 << 16;
   const std::string names =
@@ -80,7 +80,7 @@ bool is_safetensors(std::string_view bytes) {
 std::optional<ForeignFile> text(std::string_view bytes) {
   std::string_view head = bytes.substr(0, 4096);
   if (bytes.size() > head.size()) {
-    while (!head.empty() && (static_cast<unsigned char>(head.back()) & 0x80) != 0) head.remove_suffix(1);  // a cut character
+    while (!head.empty() && (static_cast<unsigned char>(head.back()) & 0x80) != 0) head.remove_suffix(1);  // perhaps cut off
   }
   const auto is_control = [](char c) {
     return static_cast<unsigned char>(c) < 32 && c != '\n' && c != '\r' && c != '\t' && c != '\f';
@@ -92,10 +92,10 @@ std::optional<ForeignFile> text(std::string_view bytes) {
   std::ranges::transform(lower, lower.begin(),
                          [](unsigned char c) { return c < 128 ? static_cast<char>(std::tolower(c)) : static_cast<char>(c); });
   if (lower.starts_with("<!doctype html") || lower.starts_with("<html"))
-    return ForeignFile{"a web page", "help: the download failed, perhaps: open it in a browser"};
+    return ForeignFile{"a web page", "help: the download may have failed: open it in a browser"};
   if (lower.starts_with("<?xml") || lower.starts_with("<net "))
     return ForeignFile{"XML", lower.find("<net ") != std::string::npos
-                                  ? "help: a model of OpenVINO: optimize the one that it was made from"
+                                  ? "help: an OpenVINO model: optimize the one that it was made from"
                                   : ""};
   if (lower.find("ir_version:") != std::string::npos || lower.starts_with("graph {"))
     return ForeignFile{"a model in protobuf's text form",

@@ -1,4 +1,4 @@
-// Files that are no models, or models of somebody else: told by their first bytes.
+// Recognizes files that are not models, or are models in other formats, by their first bytes.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,14 @@ struct ForeignFile {
   std::string help;  // what to do with it; may be empty
 };
 
-// What the bytes are, where that can be said for certain: asked for files that cannot be read as a model.
+// Identifies bytes that cannot be read as a model; nullopt unless the format is certain.
 std::optional<ForeignFile> foreign_file(std::span<const std::byte> bytes);
 
-// `e`, thrown by the reader of `format` ("an ONNX model") on these bytes; or the error that says what they are instead.
+// The error for bytes on which the reader of `format` ("an ONNX model") threw `e`: one that names what they
+// are, or `e`.
 Error explained(const Error& e, std::span<const std::byte> bytes, const char* format);
 
-// Throws kInvalidModel for a folder that is no Core ML package, and says what it is.
+// Throws kInvalidModel for a folder that is not a Core ML package, and names what it is.
 [[noreturn]] void refuse_folder(const std::filesystem::path& folder);
 
 }  // namespace sardonyx

@@ -19,16 +19,16 @@ namespace sardonyx::wire {
 
 enum Type : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
-// A field of a message: its number and wire type, which are its tag. io/onnx/fields_onnx.h and io/coreml/fields_coreml.h
-// name them as the .proto files do, so nobody writes a number.
+// A field of a message, as its tag: number and wire type. io/onnx/fields_onnx.h and io/coreml/fields_coreml.h
+// define the fields under their names in the .proto files.
 enum class Field : uint32_t {};
 constexpr Field field(uint32_t number, Type type) { return Field{number << 3 | type}; }
 constexpr uint32_t tag_of(Field f) { return static_cast<uint32_t>(f); }
 constexpr uint32_t number_of(Field f) { return tag_of(f) >> 3; }
-// The same field as bytes: a repeated number may be a list of them, packed.
+// The same field with wire type bytes, as a packed list of a repeated number.
 constexpr Field packed(Field f) { return field(number_of(f), kBytes); }
 
-// An entry of a map whose keys are strings, and whose values are strings or messages.
+// An entry of a map with string keys and string or message values.
 struct MapEntry {
   static constexpr Field kKey = field(1, kBytes);
   static constexpr Field kValue = field(2, kBytes);

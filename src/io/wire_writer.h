@@ -159,7 +159,7 @@ class Writer {
   size_t used_ = 0;
 };
 
-// A message inside of what is being written: its content is written while this lives.
+// Writes a nested message: its content is what is written while this object lives.
 class Message {
  public:
   Message(Writer& w, Field f) : w_(w) { w.begin(f); }

@@ -105,8 +105,8 @@ void resize(Mil m) {
   }
   const bool nearest = m.text("interpolation_mode", "linear") == "nearest_neighbor";
   const std::string mode = m.text("sampling_mode", "default");
-  if (nearest && mode != "default") m.c.unsupported("nearest neighbours are evaluated with the sampling mode DEFAULT only");
-  if (!nearest && !is_float(x.dtype())) m.c.unsupported("integers between integers are not evaluated");
+  if (nearest && mode != "default") m.c.unsupported("nearest neighbors are evaluated with the sampling mode DEFAULT only");
+  if (!nearest && !is_float(x.dtype())) m.c.unsupported("interpolation of integers is not evaluated");
   resized(m, sizes, mode, nearest);
 }
 
@@ -159,8 +159,8 @@ class Image {
   double outside_;
 };
 
-// y[b, c, i, j] = x[b, c] at places[b * stride + i, j], which are pairs of a column and a row.
-void sampled(const Mil& m, const Doubles& places, int64_t stride, int64_t height, int64_t width) {
+// y[b, c, i, j] = x[b, c] at points[b * stride + i, j], which are pairs of a column and a row.
+void sampled(const Mil& m, const Doubles& points, int64_t stride, int64_t height, int64_t width) {
   const Array& x = m.in("x");
   const bool nearest = m.text("sampling_mode", "bilinear") == "nearest";
   const Doubles pixels = load_all<double>(x);
@@ -172,7 +172,7 @@ void sampled(const Mil& m, const Doubles& places, int64_t stride, int64_t height
       const Image image(m, pixels.data() + (b * x.dim(1) + c) * plane, x.dim(2), x.dim(3), m.text("padding_mode", "constant"),
                         m.number("padding_value"));
       for (int64_t k = 0; k < height * width; ++k) {
-        const double* at = places.data() + 2 * (b * stride + k);
+        const double* at = points.data() + 2 * (b * stride + k);
         y.push_back(nearest ? image.nearest(at[1], at[0]) : image.bilinear(at[1], at[0]));
       }
     }
@@ -181,7 +181,7 @@ void sampled(const Mil& m, const Doubles& places, int64_t stride, int64_t height
 }
 
 // Converts a coordinate to a position in pixels.
-double place(const Mil& m, double v, int64_t size, const std::string& mode, bool corners) {
+double in_pixels(const Mil& m, double v, int64_t size, const std::string& mode, bool corners) {
   const auto n = static_cast<double>(size);
   if (mode == "unnormalized") return v;
   if (mode == "normalized_minus_one_to_one")
@@ -199,9 +199,9 @@ void resample(Mil m) {
               "x is [batch, channels, height, width], coordinates are [batch, height, width, 2]");
   const std::string mode = m.text("coordinates_mode");
   const bool corners = m.flag("align_corners");
-  Doubles places = load_all<double>(at);
-  for (size_t i = 0; i < places.size(); ++i) places[i] = place(m, places[i], x.dim(i % 2 == 0 ? 3 : 2), mode, corners);
-  sampled(m, places, at.dim(1) * at.dim(2), at.dim(1), at.dim(2));
+  Doubles points = load_all<double>(at);
+  for (size_t i = 0; i < points.size(); ++i) points[i] = in_pixels(m, points[i], x.dim(i % 2 == 0 ? 3 : 2), mode, corners);
+  sampled(m, points, at.dim(1) * at.dim(2), at.dim(1), at.dim(2));
 }
 
 void affine(Mil m) {
@@ -215,7 +215,7 @@ void affine(Mil m) {
   if (mode != "normalized_minus_one_to_one" || !corners) m.c.unsupported("other coordinates are not evaluated");
   const Doubles all = load_all<double>(matrix);
   m.c.run.account->check(matrix.dim(0) * height * width, 2 * sizeof(double));
-  Doubles places;
+  Doubles points;
   const auto from = [](int64_t i, int64_t n) {
     return n > 1 ? 2.0 * static_cast<double>(i) / static_cast<double>(n - 1) - 1 : -1.0;
   };
@@ -224,12 +224,12 @@ void affine(Mil m) {
     for (int64_t i = 0; i < height; ++i) {
       for (int64_t j = 0; j < width; ++j) {
         const double h = from(i, height), w = from(j, width);
-        places.push_back(place(m, t[0] * w + t[1] * h + t[2], x.dim(3), mode, corners));
-        places.push_back(place(m, t[3] * w + t[4] * h + t[5], x.dim(2), mode, corners));
+        points.push_back(in_pixels(m, t[0] * w + t[1] * h + t[2], x.dim(3), mode, corners));
+        points.push_back(in_pixels(m, t[3] * w + t[4] * h + t[5], x.dim(2), mode, corners));
       }
     }
   }
-  sampled(m, places, matrix.dim(0) == 1 ? 0 : height * width, height, width);
+  sampled(m, points, matrix.dim(0) == 1 ? 0 : height * width, height, width);
 }
 
 void crop_resize(Mil m) {

@@ -144,7 +144,7 @@ std::vector<Array> Mil::onnx_all(std::string_view op, std::vector<Array> operand
   Call inner(n, values, c.run);
   std::vector<Array> out;
   for (EvalValue& v : apply(kernel, inner)) {
-    SX_CHECK(v.array() != nullptr, "a kernel gave no tensor");
+    SX_CHECK(v.array() != nullptr, "a kernel returned no tensor");
     out.push_back(std::move(*v.array()));
   }
   return out;

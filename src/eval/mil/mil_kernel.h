@@ -24,7 +24,7 @@ class Mil {
   double number(std::string_view slot, double otherwise = 0) const;
   std::string text(std::string_view slot, std::string_view otherwise = {}) const;  // lowercased
   std::vector<int64_t> ints(std::string_view slot, std::vector<int64_t> otherwise = {}) const;
-  DType dtype(std::string_view slot) const;  // the dtype that the text names
+  DType dtype(std::string_view slot) const;  // the dtype that this string names
 
   // Applies the newest version of an ONNX operator. An Array without a dtype is an absent operand.
   std::vector<Array> onnx_all(std::string_view op, std::vector<Array> operands, AttrInit attrs = {}, size_t results = 1) const;

@@ -50,7 +50,7 @@ namespace {
 
 // Exchanges the last two axes.
 Array swapped(const Array& x) {
-  if (x.rank() < 2) return x;  // the product reports the misfit
+  if (x.rank() < 2) return x;  // the product reports the mismatch
   Ints perm(x.rank());
   std::iota(perm.begin(), perm.end(), 0);
   std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
@@ -76,7 +76,7 @@ void einsum(Mil m) { m.set(m.onnx("Einsum", m.list("values"), {attr("equation", 
 // softmax(query key^T / sqrt(d) + mask) value. A boolean mask keeps the positions where it is true.
 void scaled_dot_product_attention(Mil m) {
   const Array &query = m.in("query"), &key = m.in("key");
-  m.c.require(query.rank() >= 2 && key.rank() >= 2, "query and key are matrices, or many of them");
+  m.c.require(query.rank() >= 2 && key.rank() >= 2, "query and key are matrices or batches of matrices");
   const Array scale = m.like(query, 1 / std::sqrt(static_cast<double>(query.dim(query.rank() - 1))));
   Array scores = m.onnx("MatMul", {m.onnx("Mul", {query, scale}), m.c.dense(swapped(key))});
   if (m.has("attn_mask")) {
@@ -205,7 +205,7 @@ namespace {
 void upsample(Mil m, std::string_view mode, std::string_view coordinates) {
   const Array& x = m.in("x");
   m.c.require(x.rank() >= 2, "x needs spatial axes");
-  // The result sizes decide: where a factor is not whole, samples are spaced in proportion to the sizes.
+  // The sizes of the result decide: if a factor is not whole, samples are spaced by the ratio of the sizes.
   Ints sizes(x.shape());
   const auto scale = [&](size_t axis, std::string_view slot) {
     sizes[axis] = static_cast<int64_t>(std::floor(m.number(slot, 1) * static_cast<double>(sizes[axis])));
@@ -358,8 +358,8 @@ std::function<double(double)> function(const Mil& m, std::string_view slot, std:
 }  // namespace
 
 // The weights' gate order is input, forget, output, cell. Peepholes feed the old cell to the input and forget
-// gates, and the new cell to the output gate. clip bounds the cell. "reverse" returns its results in the order in which it reads, and
-// the second half of "bidirectional" in that of the sequence.
+// gates, and the new cell to the output gate. clip bounds the cell. "reverse" returns its results in the
+// order in which it reads x; the second half of "bidirectional" follows the order of the sequence.
 void lstm(Mil m) {
   const Array &x = m.in("x"), &h0 = m.in("initial_h"), &c0 = m.in("initial_c");
   const std::string direction = m.text("direction", "forward");
@@ -414,7 +414,8 @@ void lstm(Mil m) {
 
 namespace {
 
-// The sequence in the order in which `direction` reads it. Core ML returns the results of "reverse" in that order, too.
+// The sequence in the order in which `direction` reads it. Core ML also returns the results of "reverse" in
+// that order.
 Array as_read(const Mil& m) {
   const Array& x = m.in("x");
   if (m.text("direction", "forward") != "reverse") return x;
@@ -423,8 +424,8 @@ Array as_read(const Mil& m) {
 
 }  // namespace
 
-// MIL's gate order is reset, new, update; ONNX's is update, reset, new. The reset gate multiplies the state before the product,
-// or with reset_after its product and the recurrent bias.
+// MIL's gate order is reset, new, update; ONNX's is update, reset, new. The reset gate multiplies the state
+// before the product, or with reset_after its product and the recurrent bias.
 void gru(Mil m) {
   const Array& x = m.in("x");
   const int64_t hidden = hidden_size(m);

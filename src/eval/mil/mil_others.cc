@@ -72,13 +72,13 @@ size_t position(const Mil& m, int64_t at, size_t size) {
 
 const Array& item(const Mil& m, int64_t at) {
   const EvalValue& v = items(m)[position(m, at, items(m).size())];
-  if (v.array() == nullptr) m.c.fail(fmt::format("place {} of the list was not written yet", at));
+  if (v.array() == nullptr) m.c.fail(fmt::format("element {} of the list has not been written", at));
   return *v.array();
 }
 
 void put(Mil m, Items& list, int64_t at, const Array& value) {
   constexpr int64_t kMost = 1 << 20;
-  m.c.require(at >= 0 && at < kMost, "a place of a list is not negative, and not beyond a million");
+  m.c.require(at >= 0 && at < kMost, "an index into a list is at least 0 and below 2^20");
   if (static_cast<size_t>(at) >= list.size()) list.resize(static_cast<size_t>(at) + 1);
   list[static_cast<size_t>(at)] = EvalValue(value);
 }
@@ -120,7 +120,7 @@ void list_gather(Mil m) {
 void list_scatter(Mil m) {
   const Array& value = m.in("value");
   const Ints at = m.ints("indices");
-  m.c.require(value.rank() > 0 && value.dim(0) == std::ssize(at), "there is a row for each place");
+  m.c.require(value.rank() > 0 && value.dim(0) == std::ssize(at), "there is one row per index");
   Items list = items(m);
   const Ints shape(value.shape().begin() + 1, value.shape().end());
   for (int64_t i = 0; i < std::ssize(at); ++i) {

@@ -141,7 +141,7 @@ std::string with_sizes(std::string_view wire, const std::vector<int64_t>& sizes)
   return out;
 }
 
-// The field of one shape, or of the range of one axis, in what such a field of an ArrayFeatureType holds.
+// The nested field for one shape, or for the range of one axis, in such a field of an ArrayFeatureType.
 Field one_of(Field shapes) {
   return shapes == ArrayFeatureType::kEnumeratedShapes ? ArrayFeatureType::EnumeratedShapes::kShapes
                                                        : ArrayFeatureType::ShapeRange::kSizeRanges;
@@ -182,8 +182,8 @@ std::string transposed(std::string_view wire) {
   return out;
 }
 
-// Whether the array's axes become those of `now` when the last one moves before the two in front of it, and
-// differ from `now` otherwise.
+// Whether the array's axes differ from `now`, and equal it once the last axis moves before the two in front
+// of it.
 bool is_transposed(std::string_view wire, const std::vector<int64_t>& now) {
   const auto fits_now = [&](const std::vector<int64_t>& shape) {
     for (size_t i = 0; i < now.size(); ++i) {

@@ -1,4 +1,4 @@
-// What the description of a Core ML model says about its inputs, beyond their types in the program.
+// What the description of a Core ML model declares about its inputs, beyond their types in the program.
 #pragma once
 
 #include <cstdint>

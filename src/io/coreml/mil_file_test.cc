@@ -1,5 +1,5 @@
-// Writes new and changed programs: const ops, names, identities. tests/python/coreml/test_coreml_roundtrip.py covers
-// files of coremltools.
+// Writes new and changed programs: const ops, names, identities. tests/python/coreml/test_coreml_roundtrip.py
+// covers files of coremltools.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -79,7 +79,7 @@ graph mil(x: f32[2]) {
   return z
 })");
   EXPECT_EQ(again->graph().first()->next()->result()->name().view(), "y");
-  // Here it has one.
+  // Here it has later users.
   again = second_called_as_first(R"(
 graph mil(x: f32[2]) {
   y: f32[2] = relu(x)

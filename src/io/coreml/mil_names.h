@@ -25,7 +25,7 @@ class MilNames {
   std::optional<std::string_view> of(const Node& n) const;
   // The name of the const op for a constant of a graph.
   std::string_view const_op(const Value& v) const { return of(v); }
-  // The name of result i of a function; the next function tells whether an identity op must make it.
+  // The name of result i of a function, and whether an identity op must make it.
   std::string_view output(const Graph& g, size_t i) const { return outputs_.at(&g)[i].name; }
   bool needs_identity(const Graph& g, size_t i) const { return outputs_.at(&g)[i].identity; }
 

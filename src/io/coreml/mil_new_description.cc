@@ -36,7 +36,7 @@ struct Range {
   int64_t low = 1, high = 1;
 };
 
-// Core ML does not load ML programs whose ranges have no upper end.
+// Core ML does not load ML programs that have ranges without an upper bound.
 Range range_of(Dims& dims, Dim d) {
   if (d.is_int()) return {d.value(), d.value()};
   const DimRange r = dims.range(d);
@@ -49,7 +49,7 @@ Range range_of(Dims& dims, Dim d) {
   return {low, std::max(largest.is_int() ? largest.value() : kAssumedUpperBound, low)};
 }
 
-// With each named size at its default, or else at the low end of its range.
+// A size with each symbol at its default, or else at the low end of its range.
 int64_t default_size(Dims& dims, Dim d, const CoremlFeatures& features) {
   const Dim got = dims.substitute(d, [&](std::string_view name) -> std::optional<Dim> {
     if (const auto at = features.default_sizes.find(name); at != features.default_sizes.end()) return Dim::of(at->second);
@@ -58,7 +58,7 @@ int64_t default_size(Dims& dims, Dim d, const CoremlFeatures& features) {
   return got.is_int() ? std::max<int64_t>(got.value(), 1) : 1;
 }
 
-// A size with the names at the values of one of the listed shapes.
+// A size with the symbols at the values of one of the enumerated shapes.
 int64_t size_in(Dims& dims, Dim d, const std::map<std::string, int64_t, std::less<>>& sizes) {
   const Dim got = dims.substitute(d, [&](std::string_view name) -> std::optional<Dim> {
     const auto at = sizes.find(name);
@@ -81,7 +81,7 @@ bool is_open(const Type* t) {
   return std::ranges::any_of(t->dims(), [](Dim d) { return !d.is_int(); });
 }
 
-// The shapes that a type of open sizes has: those that are listed, or the default one.
+// The shapes of a type with open sizes: those that are enumerated, or the default one.
 std::vector<std::vector<int64_t>> shapes_of(Model& m, const Type* t, const CoremlFeatures& features) {
   std::vector<std::vector<int64_t>> shapes(features.shapes.empty() || !is_open(t) ? 1 : features.shapes.size());
   for (size_t i = 0; i < shapes.size(); ++i) {
@@ -166,7 +166,8 @@ uint64_t color_number(std::string_view color) {
   return at->second;
 }
 
-// FeatureDescription of an image: [1, channels, height, width]. Of a result of open size any size is said, as by coremltools.
+// FeatureDescription of an image: [1, channels, height, width]. A result of open size is declared with any
+// size, as by coremltools.
 std::string image_feature(Model& m, std::string_view name, const Type* t, std::string_view color, bool is_input,
                           const CoremlFeatures& features) {
   std::string image, type, flexible;

@@ -1,4 +1,5 @@
-// The description of a Core ML model that was not read from a file: its features, with ranges of sizes, and its metadata.
+// The description of a Core ML model that was not read from a file: its features, with ranges of sizes, and
+// its metadata.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@
 
 namespace sardonyx {
 
-// The largest value of a named size without one, or twice its least value: an ML program's range needs an upper end.
+// Upper bound assumed for a symbolic size that has none (or twice its lower bound, if that is more): ranges
+// of ML programs need one.
 inline constexpr int64_t kAssumedUpperBound = 4096;
 
 struct CoremlMetadata {
@@ -24,20 +26,23 @@ struct CoremlMetadata {
 struct CoremlFeatures {
   // The colors of inputs and results that are images: pairs of a name and "rgb", "bgr", "gray" or "gray16".
   std::vector<std::pair<std::string, std::string>> image_inputs, image_outputs;
-  // The named sizes in each shape that inputs can have, the default first. Empty: inputs of named sizes have ranges.
+  // The symbolic sizes in each shape that inputs may have, the default first. Empty: inputs of symbolic sizes
+  // have ranges.
   std::vector<std::map<std::string, int64_t, std::less<>>> shapes;
-  // What named sizes are by default, within their ranges. Others are at the low end.
+  // Default values of symbolic sizes, within their ranges. Others default to the low end.
   std::map<std::string, int64_t, std::less<>> default_sizes;
   std::string label, probabilities;  // a classifier's results; or empty
 };
 
-// Gives the model, whose program is finished, the description that write_coreml() then writes. Inputs whose types have named sizes get
-// ranges, as the model's table of sizes has them. Throws kUnsupported for types that features of Core ML cannot have.
+// Gives the model, whose program is finished, the description that write_coreml() writes. Inputs with
+// symbolic sizes get ranges from the model's table of sizes. Throws kUnsupported for types that features of
+// Core ML cannot have.
 void describe_coreml(Model& model, const CoremlMetadata& metadata, const CoremlFeatures& features = {});
 
-// One model of several: the main function of each becomes a function of that name, described as its model is, the first one the default.
-// Models are of the mil dialect, of one specification version, and described; the result shares their payloads. Throws kInvalidArgument for
-// names that Core ML's functions cannot have or that two of them have.
+// Joins models into one: the main function of each becomes a function of the given name, described as its
+// model is; the first one is the default. The models must be of the mil dialect, of one specification
+// version, and described. The result shares their payloads. Throws kInvalidArgument for names that functions
+// of Core ML cannot have, or that occur twice.
 std::unique_ptr<Model> join_coreml(const std::vector<std::pair<std::string, const Model*>>& functions,
                                    const CoremlMetadata& metadata);
 

@@ -95,7 +95,8 @@ std::string encode_type(const Type* t, const Types& types);
 std::string encode_tensor_type(DType dtype, std::span<const int64_t> shape);
 std::string encode_list_type(DType element, int64_t length);
 
-// The fields of a ModelDescription that describe a function, as those of a FunctionDescription; the others go to `rest`.
+// The fields of a ModelDescription that describe a function, in the form of a FunctionDescription; the others
+// go to `rest`.
 std::string as_function(std::string_view description, std::string& rest);
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -217,7 +217,7 @@ class MilWriter {
 
   static uint64_t wide(int64_t v) { return static_cast<uint64_t>(v); }
 
-  // `field` is that of a message in TensorValue, `values` that of the numbers in it.
+  // `field` is that of the message in TensorValue, `values` that of the numbers in that message.
   void packed_values(Field field, Field values, const Tensor& t) {
     std::vector<std::byte> scratch;
     const auto bytes = t.bytes(scratch);
@@ -295,7 +295,7 @@ class MilWriter {
     }
   }
 
-  // Writes a Value message. `type` is null where that of the tensor is meant.
+  // Writes a Value message. If `type` is null, the tensor's type is written.
   void value(Field field, const Tensor& t, const Type* type) {
     if (type != nullptr && type->kind() == TypeKind::kList) return list_value(field, t, type_wire(type));
     const BlobPlace* place = find_place(t);

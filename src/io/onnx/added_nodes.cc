@@ -9,7 +9,8 @@
 namespace sardonyx {
 namespace {
 
-// Results that may need an identity: no nodes of the graph make them, or they are returned twice. Core ML also adds one elsewhere.
+// Whether a result may need an identity: no node of the graph makes it, or it is returned twice. Core ML's
+// writer adds others.
 bool may_need_identity(const Graph& g) {
   std::unordered_set<const Value*> seen;
   for (const Port& p : g.outputs()) {
@@ -46,7 +47,7 @@ AddedNodes added_nodes(const Model& m) {
   const std::vector<const Graph*> graphs = graphs_of(m);
   if (m.dialect() == DialectId::kMil) {
     const mil_file::MilNames names(m);
-    std::vector<const Graph*> tops;  // blocks name no results
+    std::vector<const Graph*> tops;  // results of blocks have no names
     for (const auto& f : m.functions()) tops.push_back(&f->graph());
     AddedNodes added{.identities = count(tops, names)};
     const auto constants = [&](const Graph& g, const Node* n) {

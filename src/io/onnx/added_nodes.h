@@ -1,4 +1,4 @@
-// Nodes that a file has beyond those of the model.
+// Nodes that the written file has and the model does not.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 namespace sardonyx {
 
 struct AddedNodes {
-  size_t identities = 0;  // where a result could not have its name otherwise
-  size_t constants = 0;   // Core ML: const ops for constants that have none
+  size_t identities = 0;  // for results that could not have their names otherwise
+  size_t constants = 0;   // Core ML: const ops for constants without one
 };
 
-// What the writer of the model's format adds.
+// The nodes that the writer for the model's format adds.
 AddedNodes added_nodes(const Model& m);
 
 }  // namespace sardonyx

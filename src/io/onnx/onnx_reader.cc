@@ -46,8 +46,8 @@ struct Imports {
   }
 };
 
-// The opset that onnxruntime takes for a domain that nodes use and no import names. For the default domain it
-// is the newest that the release knows: here, the newest that all supported releases load.
+// The opset that onnxruntime assumes for a domain that nodes use but no import names. For the default domain
+// it is the newest that the release knows: here, the newest that all supported releases load.
 std::optional<int64_t> assumed_version(std::string_view domain) {
   constexpr std::pair<std::string_view, int64_t> kKnown[] = {
       {"ai.onnx.ml", 5},    {"ai.onnx.preview.training", 1}, {"ai.onnx.training", 1},
@@ -202,7 +202,8 @@ OpsetImport OnnxReader::read_import(std::string_view wire) {
   return i;
 }
 
-// Some exporters write an import twice, or as '' and as ai.onnx. Of two versions, onnxruntime takes the last.
+// Some exporters write an import twice, or as '' and as ai.onnx. If the versions differ, onnxruntime uses the
+// last.
 void OnnxReader::add_import(std::vector<OpsetImport>& list, OpsetImport i) {
   const auto domain = [](const OpsetImport& o) {
     return o.domain == "ai.onnx" ? std::string_view() : std::string_view(o.domain);
@@ -211,7 +212,7 @@ void OnnxReader::add_import(std::vector<OpsetImport>& list, OpsetImport i) {
   if (other == list.end()) return list.push_back(std::move(i));
   if (other->version == i.version) return;
   record_.model.repairs.push_back(
-      fmt::format("the opset of domain '{}' is imported twice, as {} and as {}: the last one counts",
+      fmt::format("the opset of domain '{}' is imported twice, as {} and as {}: the last one is used",
                   domain(i).empty() ? "ai.onnx" : domain(i), other->version, i.version));
   *other = std::move(i);
 }

@@ -128,11 +128,11 @@ void WriteNames::name_outputs(Scope& s, bool fixed) {
       out.name = of(v);
       continue;
     }
-    // Returned directly: an input or an initializer under its own name, or twice under one name. Not an outer
-    // value, even if it has the result's name: onnxruntime refuses that.
+    // A value that is returned directly: an input or an initializer under its own name, or twice under one
+    // name. Not an outer value, even if it has the result's name: onnxruntime refuses that.
     if (v.graph() == &g && !port.name.empty() && of(v) == port.name) continue;
-    // An initializer takes the name of the result that it is, unless it is returned under its own name, too, or
-    // something outside of the graph refers to it.
+    // An initializer takes the name of the result that returns it, unless it is also returned under its own
+    // name, or something outside of the graph refers to it.
     const bool may_be_called_so = v.name() == port.name || v.name().empty() || (is_constant && !is_named_outside(v));
     if (is_constant && v.graph() == &g && of(v).empty() && may_be_called_so) {
       if (!port.name.empty() && take(s, port.name, v)) continue;

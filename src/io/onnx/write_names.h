@@ -21,8 +21,8 @@ class WriteNames {
   explicit WriteNames(const Model& model);
 
   Name of(const Value& v) const { return v.id() < names_.size() ? names_[v.id()] : Name(); }
-  // The name of result port i of g; the next function tells whether an Identity node must produce it from the
-  // value's own name.
+  // The name of result port i of g, and whether an Identity node must produce it because the value has
+  // another name.
   Name output(const Graph& g, size_t i) const { return outputs_.at(&g)[i].name; }
   bool needs_identity(const Graph& g, size_t i) const { return outputs_.at(&g)[i].identity; }
   Name input(const Graph& g, size_t i) const { return of(*g.input(i)); }

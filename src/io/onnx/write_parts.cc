@@ -29,7 +29,7 @@ constexpr int64_t kLeastPiece = 1 << 18, kMostPiece = 1 << 22;  // bytes
 
 void write_bytes(wire::Writer& w, const Tensor& t) {
   const uint64_t size = t.byte_size();
-  if (t.is_promise()) {  // throws with advice
+  if (t.is_promise()) {  // throws, and says what to do
     std::vector<std::byte> none;
     (void)t.bytes(none);
   }

@@ -14,9 +14,8 @@ namespace sardonyx {
 // once. Throws kIo.
 void save_program(const Model& model, const std::filesystem::path& path);
 
-// Reads the text, and maps the sidecar if there is one. Without a sidecar, digests become promises, whose
-// elements cannot be read: a program that needs them throws. Throws kIo, kParse, and kInvalidModel if the
-// sidecar is damaged.
+// Reads the text, and maps the sidecar if there is one. Without a sidecar, digests become promises, and a
+// program that reads their elements throws. Throws kIo, kParse, and kInvalidModel if the sidecar is damaged.
 std::unique_ptr<Model> load_program(const std::filesystem::path& path, bool map = true);
 
 }  // namespace sardonyx

@@ -129,7 +129,7 @@ bool Engine::settle_type(const Node& n, size_t i, Value& v) {
       if (target_.dims().compare(found->dim(d), expected->dim(d)) == Compare::kDifferent) both = nullptr;
     }
   }
-  // Not kInternal: a saved program may say anything, and the lowering may be a plugin's.
+  // Not kInternal: a saved program may contain anything, and the lowering may be a plugin's.
   if (both == nullptr)
     throw Error(ErrorCode::kInvalidModel, fmt::format("the lowering of '{}' ({}) returned {} as result {}, but the {} says {}",
                                                       n.op().name, *lowering_origin(n.op()), target_.types().to_string(found),

@@ -17,15 +17,15 @@
 
 namespace sardonyx::lower {
 
-// What a pair of dialects says in errors, and how it treats types and provenance.
+// How a pair of dialects words its errors and treats types and provenance.
 struct Pair {
   std::string node = "node";        // a node of the source: "equation"
   std::string task = "this model";  // "cannot convert 2 nodes of {task}"
   std::string no_lowering;          // the reason given for an operator that the table lacks
   std::string help;                 // the last note of the error if the table lacks an operator
   bool provenance = true;
-  // Results get exactly the type that the source states. Otherwise, they get the more precise of that type
-  // and the inferred one.
+  // Whether results get exactly the type that the source states. If not, they get the more precise of that
+  // type and the inferred one.
   bool exact_types = false;
 };
 
@@ -76,7 +76,7 @@ class Engine {
   void lower_nodes(const Graph& graph, Builder& b);
   // The same for a body of `caller`: nodes without a source line of their own get the caller's.
   void lower_body(const Graph& graph, const Node& caller, Builder& b);
-  // Assigns the nodes that `b` and the main builder write from now on to `n`.
+  // Attributes the nodes that `b` and the main builder write from now on to `n`.
   void mark(const Node& n, Builder& b);
 
  protected:
@@ -90,7 +90,7 @@ class Engine {
   virtual void add_input(const Port& port, size_t i);
   virtual void add_output(const Port& port, Value& source, size_t i);
   virtual Value* add_constant(const Value& source, Builder& b);
-  // Whether the users of `source` take a value of another type than the expected one.
+  // Whether the users of `source` accept a type other than the expected one.
   virtual bool may_differ(const Value& /*source*/, const Type* /*found*/, const Type* /*expected*/) { return false; }
   // Called for each result of a node. `knows_more`: the source's type is more precise than the inferred one.
   virtual void on_result(const Value& /*source*/, Value& /*v*/, Builder& /*b*/, bool /*knows_more*/) {}
@@ -120,7 +120,7 @@ class Engine {
   std::unordered_map<uint64_t, Dim> dims_;
   std::unordered_map<const Type*, const Type*> types_;
   std::unordered_map<uint64_t, uint32_t> provenance_;
-  std::map<std::string, Refusal> refused_;  // by the text of all fields
+  std::map<std::string, Refusal> refused_;  // keyed by the text of all fields
 };
 
 // The engine with the table and the builder of one pair of dialects. `Lowering` is, or derives from,

@@ -58,7 +58,7 @@ Error failure(const Model& mil, const Table<Lowering>& lowerings = table()) {
   return {ErrorCode::kInternal, "nothing failed"};
 }
 
-// Says that line `line` of net.py made the node.
+// Records line `line` of net.py as the source of the node.
 void set_line(Node& n, int line) {
   Model& m = n.graph()->model();
   n.set_provenance(m.add_provenance({.sources = {{.file = "net.py", .line = line, .function = "f"}}}));

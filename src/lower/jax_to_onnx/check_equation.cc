@@ -103,7 +103,7 @@ bool has_known_axes(std::string_view primitive) {
 
 namespace {
 
-// What a parameter of that name describes in the operand or the result.
+// How a parameter of that name refers to axes of the operand or the result.
 enum class ParamKind : uint8_t { kOther, kAxes, kPerAxis, kPermutation, kBroadcast, kDot };
 
 ParamKind param_kind(std::string_view name) {

@@ -1,5 +1,5 @@
-// Checks that an equation agrees with itself, for example that its operands have the axes that it names.
-// Programs that JAX traced are right; saved programs come from files.
+// Checks that an equation is consistent, for example that its operands have the axes that it names. Programs
+// traced by JAX are; saved programs come from files and may not be.
 #pragma once
 
 #include "sardonyx/ir.h"

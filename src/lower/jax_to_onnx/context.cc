@@ -13,15 +13,15 @@
 namespace sardonyx::jax_to_onnx {
 namespace {
 
-// If no result has an element, nothing has to be computed; runtimes refuse some windows over nothing.
+// Results without elements need no computation, and runtimes refuse some windows over empty operands.
 bool has_only_empty_results(const Node& eqn) {
   return eqn.num_results() > 0 && eqn.has(Trait::kPure) && std::ranges::all_of(eqn.results(), [](const Value& v) {
            return std::ranges::any_of(v.type()->dims(), [](Dim d) { return d.is(0); });
          });
 }
 
-// Checks nodes made by plugins: an unknown operator or attribute stops the conversion here, where the equation is
-// known.
+// Checks nodes made by plugins: an unknown operator or attribute stops the conversion here, where the
+// equation is known.
 void check_new_nodes(const Node& eqn, const Graph& graph, const Node* last, std::string_view origin) {
   auto found = misspelling(graph, last);
   if (!found) return;
@@ -91,7 +91,7 @@ Context::KeyWords Context::key_words(const Value& key) const {
 
 namespace {
 
-// For nodes without an equation: between an input or a result and the program.
+// For nodes between an input or a result and the program, which belong to no equation.
 uint32_t boundary_provenance(Model& onnx, const LowerOptions& options, std::string_view what) {
   if (options.provenance == LowerOptions::Provenance::kOff) return 0;
   Provenance p;

@@ -31,8 +31,8 @@ struct FunctionMark {
   std::string name;                   // the operator's name: that of the function or class
   std::string name_space = "custom";  // prefix of the domains
   bool unique = false;
-  // Operands that become attributes of the function if a call knows their number: position and name, by
-  // position.
+  // Operands that become attributes of the function if their number is known at the call: position and name,
+  // sorted by position.
   std::vector<std::pair<size_t, std::string>> attributes = {};
   const std::string* attribute(size_t operand) const;  // null if that operand is not an attribute
   // Nullopt if the name is not a mark.
@@ -91,8 +91,8 @@ class Context : public lower::EngineOf<Lowering>, private lower::SizeWriter {
   void add_origins(Value& input);
   const DimOrigin* origin(Dim d) const;
 
-  // While `b` writes the body of a Loop, Scan or If: computes sizes that values of the body introduce in the
-  // body, since no value of the main graph has them.
+  // Lives while `b` writes the body of a Loop, Scan or If. Sizes that only values of the body have are then
+  // computed in the body.
   class InBody {
    public:
     InBody(Context& context, OnnxBuilder& b);
@@ -104,7 +104,7 @@ class Context : public lower::EngineOf<Lowering>, private lower::SizeWriter {
     Context& context_;
   };
 
-  // The type in which an equation's own elements are computed while it is lowered in wider types
+  // The type in which elements of type `own` are computed while an equation is lowered in wider types
   // (lower/jax_to_onnx/lib/narrow.h). Does not apply to equations of nested jaxprs.
   DType computed_as(DType own) const { return computed_as_ == nullptr ? own : computed_as_(own); }
   class InTypes {

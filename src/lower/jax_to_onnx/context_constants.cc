@@ -44,8 +44,8 @@ Value* Context::derived_constant(Value& source, std::string_view op, const std::
 }
 
 void Context::settle_constants() {
-  // How many forms of each constant are used, including forms derived from forms. Goes backwards, as later
-  // ones may derive from earlier ones.
+  // How many forms of each constant are used, including forms of forms. Goes backward, since later forms may
+  // derive from earlier ones.
   std::unordered_map<const Value*, size_t> forms;
   std::unordered_map<const Value*, const Value*> source_of_form;
   for (size_t i = derived_.size(); i-- > 0;) {

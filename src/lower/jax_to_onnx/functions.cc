@@ -107,7 +107,7 @@ void Context::run_function(const Node& eqn, const FunctionMark& mark) {
 std::vector<Value*> Context::call_function(const Node& eqn, const FunctionMark& wanted, std::span<Value* const> args,
                                            OnnxBuilder& b) {
   const Graph& body = *eqn.bodies()[0].graph;
-  // An operand that this call computes stays an operand.
+  // Attributes that this call computes stay operands.
   FunctionMark mark = wanted;
   AttrInit attributes;
   std::erase_if(mark.attributes, [&](const auto& a) {

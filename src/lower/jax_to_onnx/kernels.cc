@@ -74,7 +74,7 @@ Value* Lowering::select(Value* condition, Value* if_true, Value* if_false) {
   DType own = if_true->dtype();
   if (own == DType::kBool) {
     auto t = jax_to_onnx::splat_value(if_true), f = jax_to_onnx::splat_value(if_false);
-    // Rank 0 constants cannot enlarge the result; other operands take the long way.
+    // Rank 0 constants cannot enlarge the result; other operands take the general path.
     if (t && if_true->type()->rank() == 0) return *t != 0 ? b.Or(condition, if_false) : b.And(b.Not(condition), if_false);
     if (f && if_false->type()->rank() == 0) return *f != 0 ? b.Or(b.Not(condition), if_true) : b.And(condition, if_true);
   }
@@ -93,8 +93,8 @@ bool may_be_empty(Lowering& ctx, const Value* x, std::span<const int64_t> axes) 
 
 }  // namespace
 
-// Over no elements, onnxruntime refuses the maximum of bools, and returns the least number of the type that
-// it computes in.
+// For empty operands, onnxruntime refuses the maximum of bools, and otherwise returns the least number of the
+// type in which it computes.
 Value* reduce(Lowering& ctx, std::string_view op, Value* x, std::span<const int64_t> axes, bool keepdims) {
   if (axes.empty()) return x;
   DType own = x->dtype();
@@ -125,7 +125,7 @@ std::optional<double> Lowering::splat_value(size_t i) const {
   const Value* v = node.input(i);
   while (v->def() != nullptr && v->def()->is("broadcast_in_dim")) v = v->def()->input(0);
   if (auto known = jax_to_onnx::splat_value(v)) return known;
-  // In the body of a call, the program's broadcast is outside; in the graph it is an Expand.
+  // Inside the body of a call, the program's broadcast is outside of the jaxpr; in the graph it is an Expand.
   v = in(i);
   while (v->def() != nullptr && (v->def()->is("Expand") || v->def()->is("Unsqueeze"))) v = v->def()->input(0);
   return jax_to_onnx::splat_value(v);

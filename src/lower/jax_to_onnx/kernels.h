@@ -1,8 +1,8 @@
 // Computing in element types that runtimes have kernels for.
 //
 // ONNX allows more (operator, type) pairs than onnxruntime's CPU provider implements: it has no Max of i16
-// and nothing in bf16. dialects/onnx/runtimes/runtimes.h lists what it has. For anything else we cast to a wider type
-// that gives the same bits, and back.
+// and nothing in bf16. dialects/onnx/runtimes/runtimes.h lists what it has. For anything else we cast to a
+// wider type that gives the same bits, and back.
 #pragma once
 
 #include <initializer_list>
@@ -14,8 +14,8 @@
 
 namespace sardonyx::jax_to_onnx {
 
-// Whether the operator, in the version of the model's opset, takes t, and the target computes it; without a
-// target, every supported release of onnxruntime that loads the opset.
+// Whether the operator, in the version of the model's opset, takes t and the target computes it. Without a
+// target: whether every supported release of onnxruntime that loads the opset computes it.
 bool has_kernel(const Lowering& ctx, std::string_view op, DType t);
 
 // The narrowest type that holds every value of t and has kernels for all of `ops`: t itself if possible. For
@@ -30,8 +30,8 @@ Value* reduce(Lowering& ctx, std::string_view op, Value* x, std::span<const int6
 // Unsqueeze; if x is a reduction over just these axes with no other user, the reduction with keepdims.
 Value* insert_axes(Lowering& ctx, Value* x, std::span<const int64_t> axes);
 
-// Operand 0 of the equation, divided by `count`, as a ReduceMean: if it is a ReduceSum over `count` elements
-// and has no other user. Else null.
+// Operand 0 of the equation divided by `count`, as a ReduceMean, if it is a ReduceSum over `count` elements
+// without other users. Else null.
 Value* as_mean(Lowering& ctx, Value* sum, double count);
 
 // The value of all elements as a double, if v is a constant and they are equal.

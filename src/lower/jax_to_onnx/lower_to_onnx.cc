@@ -9,7 +9,7 @@
 namespace sardonyx {
 namespace {
 
-// Plugins may write operators of other domains. Imports each domain in the newest version that was asked for.
+// Plugins may write operators of other domains. Imports each domain in the newest version that they request.
 void import_domain(Function& f, const Op& op) {
   const auto add = [&](std::vector<OpsetImport>& imports) {
     for (OpsetImport& i : imports) {

@@ -250,9 +250,9 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> dims) {
     return b.Reshape(x, b.i64s(static_dims(dims)), {.allowzero = has_zero});
   }
   if (has_zero) return b.Reshape(x, shape(dims), {.allowzero = true});
-  // 0 copies the size at its position, and -1 stands for one other size; further unknown sizes must be
-  // computed. So must one next to a copied size that may be zero, which leaves -1 undetermined. In a computed
-  // shape, a zero is a size and copies nothing.
+  // In a constant shape, 0 copies the size at its position, and -1 stands for one other size. The shape must
+  // be computed if there are more unknown sizes, or if a copied size may be zero next to a -1, which would be
+  // undetermined. In a computed shape, a zero is a size and copies nothing.
   const auto may_be_empty = [&](Dim d) { return !d.is_int() && context_.model().dims().range(d).min.value_or(0) < 1; };
   std::vector<int64_t> spelled;
   size_t open = 0;
@@ -276,7 +276,7 @@ Value* Lowering::expand(Value* x, std::span<const Dim> dims) {
   const Type* from = x->type();
   if (from != nullptr && from->ranked() && std::ranges::equal(from->dims(), dims, [](Dim p, Dim q) { return p == q; }))
     return x;
-  // onnxruntime expands no bf16.
+  // onnxruntime has no Expand of bf16.
   const DType own = x->dtype(), wide = kernel_dtype(*this, {"Expand"}, own);
   if (wide == DType::kUndefined || wide == own) return b.Expand(x, shape(dims));
   return cast(b.Expand(cast(x, wide), shape(dims)), own);

@@ -25,14 +25,14 @@ class Context : public lower::EngineOf<Lowering> {
   // Lowers the main function.
   void run();
 
-  // The facts that inference has about the elements of ONNX values.
+  // What inference knows about the elements of ONNX values.
   const ValueFacts& onnx_facts() const { return onnx_facts_; }
 
   // Whether the ONNX model declares v's type more precisely than the op's type rule infers it. A program that
   // loads the file would not know that type.
   bool knows_more(const Value& v) const { return declared_.contains(&v); }
 
-  // With the stored element type; null for what is no tensor in MIL.
+  // With the stored element type; null if MIL has no such tensor type.
   const Type* stored(const Type* t) override;
 
   // An i32[1] with the value of d at run time; null if no operand has that size. `near` are values to read it

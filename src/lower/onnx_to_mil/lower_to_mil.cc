@@ -14,7 +14,7 @@ namespace sardonyx {
 namespace {
 
 constexpr int kOldest = 6, kNewest = 10;
-// From this version on, the versions of all systems are the year.
+// From this version on, Apple numbers all systems by year.
 constexpr int kNamedByYear = 10, kYear = 26;
 
 // Erases nodes that no result needs and that change no state. Recursion is over nesting only.
@@ -34,7 +34,7 @@ void sweep(Graph& g) {
 int coreml_version_of(std::string_view target) {
   struct System {
     std::string_view name;
-    int first;  // the version in the year of iOS 15
+    int first;  // the version released with iOS 15
   };
   constexpr System kSystems[] = {{"iOS", 15}, {"macOS", 12}, {"watchOS", 8}, {"tvOS", 15}};
   for (const System& s : kSystems) {

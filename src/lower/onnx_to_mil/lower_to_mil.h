@@ -18,8 +18,8 @@ int coreml_version_of(std::string_view target);
 // 8 is "iOS17".
 std::string coreml_target_name(int version);
 
-// An input or a result that is an image, with numbers from 0 to 255. From an input, the model gets
-// scale * number + bias.
+// An input or a result that is an image, with numbers from 0 to 255. The model sees scale * number + bias of
+// an input.
 struct CoremlImage {
   std::string port;
   std::string color;  // "rgb", "bgr", "gray", or "gray16": one channel of half precision, from iOS 16 on
@@ -28,7 +28,7 @@ struct CoremlImage {
   int64_t channels() const { return color.starts_with("gray") ? 1 : 3; }
 };
 
-// The element type that an input or a result of floats gets in place of its own.
+// Overrides the element type of a float input or result.
 struct CoremlFloat {
   std::string port;  // empty: all that have floats
   DType type = DType::kUndefined;
@@ -41,14 +41,14 @@ struct LowerToMilOptions {
   // result at the end. A state has f16 elements, the only ones that Core ML's states have.
   std::vector<std::pair<std::string, std::string>> states;
   std::vector<CoremlImage> image_inputs, image_outputs;
-  std::vector<CoremlFloat> input_types, output_types;  // of several for one input or result the last one counts
+  std::vector<CoremlFloat> input_types, output_types;  // the last entry for an input or result wins
 };
 
-// Lowers the main function of a model of the onnx dialect into a new model of the mil dialect; first it infers
-// the types of `onnx`. Payloads are shared where their element type stays. Inputs and results have the types
-// that Core ML's interface has: f32, i32, and f16 from iOS 16 on, as the model has them unless the options say
-// otherwise; a scalar input has one axis of size 1. Throws one Error(kUnsupported) that lists every node that
-// cannot be lowered: operator, types, count, and the source line if it is known.
+// Lowers the main function of a model of the onnx dialect into a new model of the mil dialect, after
+// inferring the types of `onnx`. Payloads whose element type does not change are shared. Inputs and results
+// have the types of Core ML's interface: f32, i32, and f16 from iOS 16 on, as in the model unless the options
+// override them; a scalar input gets one axis of size 1. Throws one Error(kUnsupported) that lists every node
+// that cannot be lowered: operator, types, count, and the source line if it is known.
 std::unique_ptr<Model> lower_to_mil(Model& onnx, const LowerToMilOptions& options = {});
 
 // Whether the table has a lowering for the operator.

@@ -24,7 +24,7 @@ std::vector<int64_t> iota(size_t n, int64_t from) {
 const Type* Lowering::known(const Value& v, std::string_view what) {
   const Type* t = context_.stored_type(v.type());
   if (t == nullptr || !t->ranked()) {
-    unsupported(fmt::format("{} is {}, and Core ML knows tensors of known rank only", what,
+    unsupported(fmt::format("{} is {}, and Core ML takes only tensors of known rank", what,
                             context_.source().types().to_string(v.type())));
   }
   return t;
@@ -134,7 +134,7 @@ Value* Lowering::size(Dim d) {
       near.push_back(in(i));
   }
   if (Value* v = context_.size(d, near, b)) return v;
-  unsupported(fmt::format("the size {} is not known before the model runs, and nothing tells it", dims().to_string(d)));
+  unsupported(fmt::format("the size {} is known only at run time, and no tensor has it", dims().to_string(d)));
 }
 
 Value* Lowering::shape(std::span<const Dim> wanted) {
@@ -205,7 +205,7 @@ Value* Lowering::reshape(Value* x, std::span<const Dim> wanted) {
   }
   if (has_zero) unsupported("tensors without elements cannot be reshaped in Core ML, where 0 copies a size");
   if (open <= 1) return b.reshape(x, sizes);
-  // One size can be -1: one that no operand has, if there is such a size.
+  // One size may be -1: preferably one that no operand has.
   std::vector<Dim> known(wanted.begin(), wanted.end());
   auto rest = std::ranges::find_if(known, [](Dim d) { return d.is_anonymous(); });
   if (rest == known.end()) {

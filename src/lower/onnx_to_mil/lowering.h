@@ -34,7 +34,7 @@ class Lowering : public lower::LoweringOf<Context, MilBuilder> {
   std::span<const Dim> in_dims(size_t i) { return in_type(i)->dims(); }
   std::span<const Dim> out_dims(size_t i = 0) { return out_type(i)->dims(); }
   size_t rank(size_t i) { return in_type(i)->rank(); }
-  // The MIL type for a type of the ONNX model; null if it is unknown or no MIL tensor type.
+  // The MIL type for a type of the ONNX model; null if it is unknown or MIL has no such tensor type.
   const Type* stored_type(const Type* onnx);
   bool is_used(size_t i) const { return i < node.num_results() && node.result(i)->has_uses(); }
 
@@ -48,8 +48,8 @@ class Lowering : public lower::LoweringOf<Context, MilBuilder> {
   std::vector<int64_t> need_ints(size_t i, std::string_view attr, std::string_view what) const;
   // Whether inference proves that no element is negative, as for sizes and counted indices.
   bool is_never_negative(size_t i) const;
-  // Whether operand i is u32, or u32 cast to 64 bits. It is stored as i32 with the same bits: numbers from
-  // 2^31 on are negative.
+  // Whether operand i is u32, or u32 cast to 64 bits. It is stored as i32 with the same bits, so numbers of
+  // 2^31 and more are negative.
   bool is_from_u32(size_t i) const;
   // Whether at least one operand is from u32, and every other one is from u32 or never negative.
   bool are_from_u32() const;
@@ -66,7 +66,7 @@ class Lowering : public lower::LoweringOf<Context, MilBuilder> {
 
   // --- the target
   int version() const { return b.version(); }  // 8 is iOS 17
-  // Whether the op may have that element type as its first data operand in this target.
+  // Whether this target's op accepts that element type for its first data operand.
   bool takes(std::string_view op, DType d) const;
 
   // --- sizes at run time: constants if known, else read from operands that have them

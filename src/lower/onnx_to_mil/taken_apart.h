@@ -6,8 +6,7 @@
 
 namespace sardonyx {
 
-// Their lowerings write the arithmetic that they stand for in this specification version, so no fusion should
-// make them.
+// Their lowerings write plain arithmetic for this specification version, so no fusion should make them.
 std::vector<std::string_view> taken_apart_for_mil(int version);
 
 }  // namespace sardonyx

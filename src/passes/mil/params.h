@@ -1,4 +1,4 @@
-// What passes on Core ML programs need to read ops: the typed readers, and operands by slot name.
+// How passes read ops of Core ML programs: the typed readers, and operands by slot name.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 
 namespace sardonyx::mil {
 
-// Whether its own block returns v, so that its name must stay. Nested blocks may return it under other names.
+// Whether v's own block returns it, so that it must keep its name. Nested blocks may return it under other
+// names.
 inline bool is_block_result(const Value& v) {
   return std::ranges::any_of(v.uses(), [&](const Use& u) { return u.owner->is_boundary() && u.owner->graph() == v.graph(); });
 }

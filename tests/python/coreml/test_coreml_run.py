@@ -442,7 +442,7 @@ def test_lists_hold_what_was_written(tmp_path):
     close(rows, [[7, 8, 9], x[1]])
     close(one, x[0])
     assert length == 6
-    with pytest.raises(sardonyx.Error, match="place 1 of the list was not written yet"):
+    with pytest.raises(sardonyx.Error, match="element 1 of the list has not been written"):
         coreml.load(tmp_path / "x.mlpackage").run([x, np.int32([2, 0])])
 
 

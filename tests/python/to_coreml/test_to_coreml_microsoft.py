@@ -272,7 +272,7 @@ def test_packed_weights_stay_packed(bits):
     assert program.op_counts()["constexpr_blockwise_shift_scale"] == 1
 
 
-# 300 places: products of bytes could exceed the 2^24 that single precision holds, but not those of small weights.
+# 300 terms: sums of products of bytes could exceed the 2^24 that single precision holds, but not those of small weights.
 SMALL = RNG.integers(128, 132, (300, 7)).astype(np.uint8)
 
 
@@ -283,11 +283,11 @@ SMALL = RNG.integers(128, 132, (300, 7)).astype(np.uint8)
         ("ConvInteger", ["u8[B,300,5]", SMALL.T.reshape(7, 300, 1), np.array(3, np.uint8), np.array(130, np.uint8)]),
     ],
 )
-def test_integer_products_of_many_places(op, operands, tmp_path):
+def test_integer_products_of_many_terms(op, operands, tmp_path):
     model = model_of(op, {}, operands, domain="")
     check(model, tmp_path, feeds_of(op, operands, 0), feeds_of(op, operands, 1), tolerance=0)
     operands = [operands[0], np.full_like(operands[1], 255)]
-    with pytest.raises(sardonyx.Error, match="single precision does not hold"):
+    with pytest.raises(sardonyx.Error, match="single precision cannot represent"):
         sardonyx.to_coreml(model_of(op, {}, operands, domain=""))
 
 
@@ -295,7 +295,7 @@ QUANTIZED = {
     "QLinearMatMul by columns": (
         "QLinearMatMul", {}, ["u8[B,T,300]", *A, u8(300, 7), np.abs(f(7)), u8(7), *q(7.7, 126)],
     ),
-    "QLinearMatMul of many places": ("QLinearMatMul", {}, ["u8[B,T,S]", *A, "u8[B,S,3]", *W, *q(0.5, 126)]),
+    "QLinearMatMul of many terms": ("QLinearMatMul", {}, ["u8[B,T,S]", *A, "u8[B,S,3]", *W, *q(0.5, 126)]),
     "QLinearConv": (
         "QLinearConv", {"strides": [2, 1], "pads": [1, 0, 1, 1]},
         ["u8[B,3,11,7]", *A, u8(5, 3, 3, 2), np.abs(f(5)), u8(5), *q(13, 126), RNG.integers(-999, 999, 5, np.int32)],

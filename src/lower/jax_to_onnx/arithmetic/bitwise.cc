@@ -3,7 +3,7 @@
 //     x ── nibbles [..., n] ── × 16 ──┐
 //     y ── nibbles [..., n] ──────── Add ── Gather(table of 256) ── × 16^i ── ReduceSum ── result
 //
-// 64-bit integers take two halves.
+// 64-bit integers are split into two halves.
 #include "lower/jax_to_onnx/arithmetic/bitwise.h"
 
 #include <algorithm>

@@ -20,9 +20,9 @@ std::vector<Value*> lower_nextafter(Lowering& ctx) {
   Word bits = magnitude_bits(ctx, f, x);
   // Grows unless y lies toward zero.
   Value* grows = b.Not(b.Xor(b.Less(x, y), b.Greater(x, zero)));
-  Value* moved = ctx.select(grows, b.Add(bits.value(), bits.constant(1)), b.Sub(bits.value(), bits.constant(1)));
+  Value* stepped = ctx.select(grows, b.Add(bits.value(), bits.constant(1)), b.Sub(bits.value(), bits.constant(1)));
   Value* is_zero = b.Equal(x, zero);
-  Word next(ctx, ctx.select(is_zero, bits.constant(1), moved));
+  Word next(ctx, ctx.select(is_zero, bits.constant(1), stepped));
   Value* size = magnitude_of_bits(ctx, f, next);
   Value* negative = b.Less(b.Where(is_zero, y, x), zero);
   Value* result = b.Where(b.Equal(x, y), y, b.Where(negative, b.Neg(size), size));
@@ -49,7 +49,7 @@ Value* round_bits(Lowering& ctx, Value* x, const FloatFormat& own, int64_t expon
   }
   if (exponent < own.exponent) {
     int bias = (1 << (exponent - 1)) - 1;
-    // Exponent fields of `own`: from the first on the format has infinity, below the second it has no normal
+    // Exponent fields of `own`: from `too_large` on the format has infinity, below `too_small` no normal
     // numbers.
     auto too_large = static_cast<uint64_t>(own.bias() + bias + 1) << own.mantissa;
     auto too_small = static_cast<uint64_t>(own.bias() - bias + 1) << own.mantissa;

@@ -1,9 +1,9 @@
 // gather operand, indices   =>   Gather, Slice, GatherElements or GatherND
 //
 // All of JAX's dimension numbers and modes. In mode `fill`, windows that stick out become the fill value; in
-// mode `clip` they are moved inside. `promise_in_bounds`, the mode of x[i], clips too, as XLA does: programs
-// break the promise (padded neighbour lists, ignored labels), and a runtime refuses such an index. Indices that
-// the program shows to be in bounds need neither.
+// mode `clip` they are shifted inside. `promise_in_bounds`, the mode of x[i], clips too, as XLA does:
+// programs break the promise (padded neighbor lists, ignored labels), and a runtime refuses such an index.
+// Indices that provably lie in bounds need neither.
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -50,7 +50,7 @@ Value* counted_from_the_end(Lowering& ctx, const Indexing& ix) {
   return own != nullptr && own->ranked() && std::ranges::equal(own->type()->dims(), ix.lead()) ? own : nullptr;
 }
 
-// x[a::k], whose indices the program counts, as a Slice; null for other indices. They are in bounds.
+// x[a::k], whose indices count up within bounds, as a Slice; null for other indices.
 Value* slice_in_steps(Lowering& ctx, const Indexing& ix) {
   const auto counted = ix.index_map.size() == 1 ? index_sequence(ctx, *ctx.node.input(1)) : std::nullopt;
   if (!counted || counted->step < 1) return nullptr;
@@ -71,12 +71,12 @@ std::vector<Value*> gather(Lowering& ctx, bool imaginary) {
   const std::string mode = ctx.string_param("mode");
   const bool is_inside = is_in_bounds(ctx, 1, ix.limits(ctx));
   const bool fill = mode.find("FILL") != std::string::npos && !is_inside;
-  const bool single = ix.indexed.size() == 1 && ix.window[0].is(1);
+  const bool one_index = ix.indexed.size() == 1 && ix.window[0].is(1);
 
   Value* x = ctx.in(0);
-  Value* sliced = is_inside && single && ix.batching.empty() && ix.free.size() == 1 ? slice_in_steps(ctx, ix) : nullptr;
+  Value* sliced = is_inside && one_index && ix.batching.empty() && ix.free.size() == 1 ? slice_in_steps(ctx, ix) : nullptr;
   Value *mask = nullptr, *starts = nullptr;
-  Value* index = single && ix.batching.empty() && ix.index_map.size() == 1 ? counted_from_the_end(ctx, ix) : nullptr;
+  Value* index = one_index && ix.batching.empty() && ix.index_map.size() == 1 ? counted_from_the_end(ctx, ix) : nullptr;
   if (sliced != nullptr) {
     x = sliced;
   } else if (index != nullptr) {
@@ -89,7 +89,7 @@ std::vector<Value*> gather(Lowering& ctx, bool imaginary) {
     }
   } else {
     std::vector<Dim> lows;
-    const bool is_sliced = ix.lead_labels().empty() && !single;  // Slice ends a row of -1 at 0
+    const bool is_sliced = ix.lead_labels().empty() && !one_index;  // Slice ends a row of -1 at 0
     Value* vectors = ix.vectors(ctx, is_sliced ? ctx.in(1) : ix.unwrapped(ctx, ctx.in(1), lows));
     mask = fill ? ix.inside(ctx, vectors, lows) : nullptr;
     starts = ix.starts(ctx, vectors);
@@ -98,7 +98,7 @@ std::vector<Value*> gather(Lowering& ctx, bool imaginary) {
 
   Ints labels = ix.lead_labels();
   const auto lead_rank = static_cast<int64_t>(labels.size());
-  // Whether the lead axes come first in x: the mask needs them in the same place.
+  // Whether the lead axes come first in x: the mask needs them in the same position.
   bool lead_first = true;
 
   if (ix.indexed.empty()) {
@@ -108,7 +108,7 @@ std::vector<Value*> gather(Lowering& ctx, bool imaginary) {
     for (int64_t a : ix.whole) sizes_of_result.push_back(ix.operand_dims[static_cast<size_t>(a)]);
     x = ctx.expand(ctx.unsqueeze(ctx.transpose(x, ix.operand_perm()), middle), sizes_of_result);
     labels.insert(labels.end(), ix.whole.begin(), ix.whole.end());
-  } else if (single && ix.batching.empty()) {
+  } else if (one_index && ix.batching.empty()) {
     const int64_t axis = ix.indexed[0];
     if (sliced == nullptr) {
       if (index == nullptr) index = ctx.squeeze(starts, Ints{lead_rank});
@@ -135,7 +135,7 @@ std::vector<Value*> gather(Lowering& ctx, bool imaginary) {
     }
     x = ctx.reshape(x, kept);
     std::erase_if(labels, [&](int64_t a) { return std::ranges::find(collapsed, a) != collapsed.end(); });
-  } else if (single && ix.whole.empty() && ix.free.size() == 1) {
+  } else if (one_index && ix.whole.empty() && ix.free.size() == 1) {
     x = ctx.b.GatherElements(ctx.transpose(x, ix.operand_perm()), ctx.squeeze(starts, Ints{lead_rank}),
                              {.axis = lead_rank - 1});
   } else {

@@ -1,8 +1,8 @@
 // lt(i, 0) ? i + n : i   is in 0 .. n-1 if i is in -n .. n-1
 //
-// Each rule gives the bounds of a node's result from those of its operands. What may wrap around in its
-// element type has the bounds of the type, and so has everything without a rule: an index that is not proven
-// to be in bounds costs its clamp, never a wrong element.
+// Each rule gives the bounds of a node's result from those of its operands. Whatever may wrap around, or has
+// no rule, gets the bounds of its element type. An index that is not proven to be in bounds costs a clamp,
+// never a wrong element.
 #include "lower/jax_to_onnx/arrays/index_bounds.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ bool is_any(std::string_view name, std::initializer_list<std::string_view> names
   return std::ranges::find(names, name) != names.end();
 }
 
-// Nodes whose result i is result i of their only body, on their operands.
+// Nodes with one body that run it on their operands and return its results.
 bool is_call(const Node& n) {
   return n.bodies().size() == 1 &&
          is_any(n.op().name, {"jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat2"});
@@ -40,13 +40,13 @@ class Analysis {
     seen_.emplace(&v, by_type);  // also ends the walk at a value that depends on itself
     IndexBounds found = computed(v, depth);
     if (found.low && found.high && !fits(found, by_type)) found = by_type;
-    // One side alone comes from operators that do not wrap around.
+    // Only operators that do not wrap around give one bound without the other.
     if (!found.low) found.low = by_type.low;
     if (!found.high) found.high = by_type.high;
     return seen_[&v] = found;
   }
 
-  // start + step * position along the first axis, of which v has one of more than one element.
+  // v as start + step * position along its first axis, if all its other axes have size 1.
   std::optional<IndexSequence> sequence(const Value& v, int depth) {
     const Node* n = source(v).def();
     if (n == nullptr || depth > kMaxDepth || v.type()->rank() == 0) return std::nullopt;
@@ -62,7 +62,7 @@ class Analysis {
       const Dim last = dims_.sub(ctx_.context().import(v.type()->dim(0)), Dim::of(1));
       return IndexSequence{dims_.add(found->start, dims_.mul(Dim::of(found->step), last)), -found->step};
     }
-    if (n->is("select_n") && n->num_inputs() == 3) {  // where(i < 0, i + n, i) of a count
+    if (n->is("select_n") && n->num_inputs() == 3) {  // where(i < 0, i + n, i), with i never negative
       const Node* test = made_by(*n->input(0), "lt");
       if (test == nullptr || !is_same(*test->input(0), *n->input(1)) || !is_at_least(of(*n->input(1), depth + 1), 0))
         return std::nullopt;
@@ -81,7 +81,7 @@ class Analysis {
   }
 
  private:
-  // Everything that the element type holds, if that is less than 32 bits.
+  // The range of an element type of less than 32 bits; of wider unsigned types, only the lower bound.
   static IndexBounds of_type(DType t) {
     if (t == DType::kBool) return {Dim::of(0), Dim::of(1)};
     if (!is_integer(t)) return {};
@@ -90,7 +90,7 @@ class Analysis {
     return is_unsigned(t) ? IndexBounds{Dim::of(0), Dim::of(2 * half - 1)} : IndexBounds{Dim::of(-half), Dim::of(half - 1)};
   }
 
-  // Whether numbers in these bounds are represented as they are. Sizes are taken to fit into 32 bits.
+  // Whether the type represents all numbers in these bounds. Sizes are assumed to fit into 32 bits.
   bool fits(const IndexBounds& found, const IndexBounds& type) {
     const auto is_small = [](const std::optional<Dim>& d) { return !d->is_int() || std::abs(d->value()) < int64_t{1} << 31; };
     if (!found.low || !found.high || !is_small(found.low) || !is_small(found.high)) return false;
@@ -114,7 +114,7 @@ class Analysis {
 
   IndexBounds count(Dim size) { return {Dim::of(0), dims_.sub(ctx_.context().import(size), Dim::of(1))}; }
 
-  // The one number that v holds everywhere.
+  // The number that all elements of v equal.
   std::optional<Dim> number(const Value& v, int depth) {
     const IndexBounds& found = of(v, depth + 1);
     return found.low && found.high && *found.low == *found.high ? found.low : std::nullopt;
@@ -151,7 +151,7 @@ class Analysis {
     return {};
   }
 
-  // A carried value to which each step adds a number: the counter of a loop.
+  // A carried value that grows by a constant in each step: the counter of a loop.
   IndexBounds of_counter(const Graph& body, size_t input, size_t output, int depth) {
     const Node& loop = *body.parent();
     const Node* add = body.output(output)->def();
@@ -199,18 +199,18 @@ class Analysis {
       const auto* text = mode != nullptr ? mode->get<std::string>() : nullptr;
       return text != nullptr && text->find("FILL") == std::string::npos ? operand(0) : IndexBounds{};
     }
-    if (const auto counted = of_places(n, i)) return *counted;
+    if (const auto counted = of_indices(n, i)) return *counted;
     return of_arithmetic(n, depth);
   }
 
-  // A result that is scanned holds what the body returns at each step.
+  // A stacked result of a scan holds what the body returns in each step.
   IndexBounds of_scan(const Node& n, size_t i, int depth) {
     const auto carries = static_cast<size_t>(n.attr_int("num_carry", 0));
     return i < carries ? IndexBounds{} : of(*n.bodies()[0].graph->output(i), depth + 1);
   }
 
-  // Operators that return places on an axis.
-  std::optional<IndexBounds> of_places(const Node& n, size_t i) {
+  // Operators that return indices into an axis, or a size.
+  std::optional<IndexBounds> of_indices(const Node& n, size_t i) {
     const auto along = [&](const Value& x, int64_t axis) {
       const auto rank = static_cast<int64_t>(x.type()->rank());
       return count(x.type()->dim(static_cast<size_t>(axis < 0 ? axis + rank : axis)));
@@ -266,7 +266,7 @@ class Analysis {
     return {};
   }
 
-  // The value that a nested program got as v.
+  // The operand of the call that v, an input of its body, stands for; v itself elsewhere.
   static const Value& source(const Value& v) {
     const Value* at = &v;
     while (at->def() == nullptr && at->kind() == ValueKind::kInput && at->graph()->parent() != nullptr &&
@@ -289,7 +289,7 @@ class Analysis {
     return either(where(*n.input(0), false, no, depth), where(*n.input(0), true, yes, depth));
   }
 
-  // Of v where `condition`, which may compare it with a number, is `truth`.
+  // The bounds of v where `condition`, which may compare v with a number, is `truth`.
   IndexBounds where(const Value& condition, bool truth, const Value& v, int depth) {
     IndexBounds found = of(v, depth + 1);
     const Node* c = source(condition).def();
@@ -335,7 +335,7 @@ class Analysis {
     return IndexBounds{Dim::of(0), dims_.sub(*by.high, Dim::of(1))};
   }
 
-  // x // n: where(.., q - 1, q), q = div(x, n), of counts
+  // x // n: where(.., q - 1, q), q = div(x, n), with x >= 0 and n >= 1
   std::optional<IndexBounds> of_floor(const Value& no, const Value& yes, int depth) {
     const Node *div = made_by(no, "div"), *sub = made_by(yes, "sub");
     if (div == nullptr || sub == nullptr || !is_same(*sub->input(0), no)) return std::nullopt;
@@ -372,7 +372,7 @@ bool is_in_bounds(const Lowering& ctx, size_t i, std::span<const Dim> limits) {
     }
     return true;
   }
-  // One column per component, if the program joins them.
+  // One value per component, if a concatenate joins them.
   const Node* n = indices.def();
   const bool joins = n != nullptr && n->is("concatenate") && n->num_inputs() == limits.size() &&
                      n->attr_int("dimension", -1) == static_cast<int64_t>(indices.type()->rank()) - 1;

@@ -1,4 +1,4 @@
-// What a traced program shows of the integers that it computes, to find out whether an index is in bounds.
+// Bounds of the integers that a traced program computes, to find out whether an index is in bounds.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,12 @@ struct IndexBounds {  // inclusive, in the dims of the ONNX model; nullopt = not
   std::optional<Dim> low, high;
 };
 
-// The bounds of all elements of `v`, a value of the jax dialect. Follows constants, sizes, counters, arithmetic,
-// selections and movements, into and out of nested programs.
+// The bounds of all elements of `v`, a value of the jax dialect. Follows constants, sizes, counters,
+// arithmetic, selections and moves of elements, into and out of nested programs.
 IndexBounds index_bounds(const Lowering& ctx, const Value& v);
 
-// Indices start, start + step, ... along their first axis, as x[::2] and x[::-1] of an axis with a name have them.
+// Indices start, start + step, ... along their first axis, as in x[::2] and x[::-1] along an axis of symbolic
+// size.
 struct IndexSequence {
   Dim start;
   int64_t step = 1;

@@ -106,7 +106,7 @@ Value* Indexing::vectors(Lowering& ctx, Value* indices) const {
 
 namespace {
 
-// The columns of vectors that a Concat joins from single components; empty for other vectors.
+// The columns of index vectors that a Concat joins from single components; empty for other vectors.
 std::vector<Value*> columns_of(const Value& vectors) {
   const Node* made_by = vectors.def();
   if (made_by != nullptr && made_by->is("Cast")) made_by = made_by->input(0)->def();
@@ -122,8 +122,8 @@ std::vector<Value*> columns_of(const Value& vectors) {
   return columns;
 }
 
-// The given components of vectors that a Concat joins, as batched dynamic_slice does; the others, such as a
-// column of zeros, are not needed. Null for other vectors.
+// The given components of index vectors that a Concat joins, as batched dynamic_slice does. Other components,
+// such as a column of zeros, are dropped. Null for other vectors.
 Value* picked(Lowering& ctx, const Value& vectors, const Indexing::Ints& component) {
   const std::vector<Value*> columns = columns_of(vectors);
   if (component.empty() || columns.empty()) return nullptr;
@@ -143,7 +143,7 @@ Value* Indexing::unwrapped(Lowering& ctx, Value* indices, std::vector<Dim>& lows
   bool any = false;
   for (size_t k = 0; k < columns.size() && k < index_map.size(); ++k) {
     const auto axis = static_cast<size_t>(index_map[k]);
-    // A longer window that starts before the end would go on at the beginning.
+    // Only for windows of size 1: a longer one that starts before the end would continue at the beginning.
     Value* own = slice[axis].is(1) ? before_wrapping(ctx, columns[k], operand_dims[axis]) : nullptr;
     if (own == nullptr) continue;
     const auto dims = columns[k]->type()->dims();
@@ -251,10 +251,11 @@ Value* before_wrapping(Lowering& ctx, Value* index, Dim size) {
   }
   if (n == nullptr || !n->is("Where")) return nullptr;
   Value* own = n->input(2);
-  const Node *negative = n->input(0)->def(), *moved = n->input(1)->def();
+  const Node *negative = n->input(0)->def(), *wrapped = n->input(1)->def();
   if (negative == nullptr || !negative->is("Less") || negative->input(0) != own || !is_number(negative->input(1), Dim::of(0)))
     return nullptr;
-  if (moved == nullptr || !moved->is("Add") || moved->input(0) != own || !is_number(moved->input(1), size)) return nullptr;
+  if (wrapped == nullptr || !wrapped->is("Add") || wrapped->input(0) != own || !is_number(wrapped->input(1), size))
+    return nullptr;
   return own->dtype() == DType::kI32 || own->dtype() == DType::kI64 ? own : nullptr;
 }
 

@@ -31,7 +31,7 @@ struct Indexing {
   Ints free;                                  // axes of `indices` that are neither batching nor the vector axis, ascending
   std::vector<Dim> operand_dims, index_dims;  // index_dims without the vector axis
   Ints index_map;                             // the operand axis of each component
-  int64_t zeros = 0;                          // trailing components that the program does not have, for windows that start at 0
+  int64_t zeros = 0;                          // components appended for windows that always start at 0
   std::vector<Dim> slice;                     // the size of the window on each operand axis
 
   // index_map[k] is the operand axis of component k. With `need_index`, one axis counts as indexed even if
@@ -44,14 +44,14 @@ struct Indexing {
   std::vector<Dim> lead() const;        // sizes of the batching and free axes
   Ints lead_labels() const;             // their labels, batching ones first
 
-  // `indices` with the components as they are before the program adds the size to negative ones, where a Concat
-  // joins them from single components. `lows` gets the least start of each component: minus the size, or 0.
+  // `indices` with the components before the program adds the size to negative ones, if a Concat joins them
+  // from single components. `lows` gets the least start of each component: minus the size, or 0.
   Value* unwrapped(Lowering& ctx, Value* indices, std::vector<Dim>& lows) const;
   // All components as i64 [batching.., free.., components], zeros included.
   Value* vectors(Lowering& ctx, Value* indices) const;
   // The components of the indexed axes, in their order.
   Value* starts(Lowering& ctx, Value* vectors) const;
-  // Of each component that the program has: the last start whose window lies inside.
+  // For each component of the program: the last start whose window lies inside.
   std::vector<Dim> limits(Lowering& ctx) const;
   // bool [batching.., free..]: whether the window lies inside the operand. Null if there are no components.
   Value* inside(Lowering& ctx, Value* vectors, const std::vector<Dim>& lows = {}) const;

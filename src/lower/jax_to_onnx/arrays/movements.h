@@ -1,5 +1,5 @@
-// Primitives that move elements and compute nothing: what holds for one element type, or for a part of it,
-// holds for all.
+// Primitives that move elements and compute nothing, so that a lowering for one element type, or for a part
+// of one, serves all.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,6 @@
 // pad[padding_config] x fill   =>   Pad(x, pads, fill);  negative edges: Slice
 //
-// Padding between neighbours adds a new axis of size 1 after theirs, pads it to 1 + interior, merges the two,
+// Padding between elements adds a new axis of size 1 after theirs, pads it to 1 + interior, merges the two,
 // and cuts off the last `interior` elements.
 #include "lower/jax_to_onnx/arrays/pad.h"
 
@@ -60,7 +60,7 @@ Value* spread(Lowering& ctx, Value* x, size_t axis, int64_t interior, Value* fil
 
 Value* pad(Lowering& ctx, Value* x, std::span<const Padding> config, Value* fill) {
   for (size_t i = 0; i < config.size(); ++i) x = spread(ctx, x, i, config[i].interior, fill);
-  // Pad first: a negative edge may cut what the other end adds.
+  // Padding comes first: a negative edge may remove what the other end adds.
   return cut_edges(ctx, pad_edges(ctx, x, config, fill), config);
 }
 
@@ -100,8 +100,8 @@ bool is_same(Dims& dims, const PaddedAxis& a, bool upper) {
   if (a.kernel < a.stride) return false;
   const Dim last = dims.mul(dims.sub(dims.ceildiv(a.size, Dim::of(a.stride)), Dim::of(1)), Dim::of(a.stride));
   const Dim missing = dims.sub(dims.add(last, Dim::of(a.kernel)), a.size);
-  // `missing` is never negative, since the last window starts less than a stride before the end: both forms
-  // are equal.
+  // The program may write the total either way. `missing` is never negative, since the last window starts
+  // less than a stride before the end.
   for (const Dim total : {missing, dims.max(missing, Dim::of(0))}) {
     const Dim less = dims.floordiv(total, Dim::of(2)), more = dims.sub(total, less);
     if (a.padding.low == (upper ? less : more) && a.padding.high == (upper ? more : less)) return true;

@@ -8,7 +8,8 @@
 namespace sardonyx::jax_to_onnx {
 namespace {
 
-// The positions of axes of size 1 that turn `from` into `to`; nullopt if anything else changes, or nothing.
+// The positions of the axes of size 1 by which `to` differs from `from`; nullopt if there are none, or other
+// differences.
 std::optional<std::vector<int64_t>> inserted_axes(std::span<const Dim> from, std::span<const Dim> to) {
   std::vector<int64_t> axes;
   size_t next = from.size();

@@ -2,7 +2,7 @@
 // approx_top_k[k, is_max_k, reduction_dimension] x     =>   the same; the least if is_max_k = False
 //
 // approx_top_k is exact, as in JAX on CPUs. In both, equal elements come in the order of their indices. The
-// place of NaN is left to the runtime.
+// runtime decides where NaN goes.
 #include "lower/jax_to_onnx/reductions/reduction.h"
 
 namespace sardonyx::jax_to_onnx {

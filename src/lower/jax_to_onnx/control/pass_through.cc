@@ -18,7 +18,7 @@ std::vector<Value*> lower_nothing(Lowering& ctx) {
   return {};
 }
 
-// Tokens order effects. The graph has no effects, so no operator uses a token.
+// Tokens order effects. ONNX graphs have no effects, so no operator uses a token.
 std::vector<Value*> lower_token(Lowering& ctx) {
   return {&ctx.b.model().new_placeholder({}, ctx.context().import(ctx.node.result()->type()))};
 }

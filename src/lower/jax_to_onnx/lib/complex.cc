@@ -168,8 +168,8 @@ std::vector<Value*> part_by_part(Lowering& ctx, const LowerFn& real) {
     return real(on_parts);
   };
   auto re = run(false), im = run(true);
-  // If inference knows less than the equation says, set the types of the parts here: the core checks only the
-  // joined result.
+  // If inference knows less than the equation says, sets the types of the parts here, since the core checks
+  // only the joined result.
   for (size_t i = 0; i < re.size(); ++i) {
     if (!is_pair(ctx.out_dtype(i))) continue;
     const Type* expected = ctx.b.types().with_dtype(ctx.out_type(i), pair_part(ctx.out_dtype(i)));

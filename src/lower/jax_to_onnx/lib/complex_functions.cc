@@ -287,7 +287,7 @@ namespace {
 
 using Combine = std::function<Complex(const Complex&, const Complex&)>;
 
-// x = op(x shifted, x) by 1, 2, 4, ... elements; elements with no neighbour to combine with stay.
+// x = op(x shifted, x) by 1, 2, 4, ... elements; elements without a partner stay.
 Complex by_steps(Complex z, int64_t axis, int64_t size, bool reverse, const Combine& op) {
   for (int64_t shift = 1; shift < size; shift *= 2) {
     Dim n = Dim::of(size), by = Dim::of(shift), rest = Dim::of(size - shift);

@@ -41,8 +41,8 @@ double FloatFormat::greatest_number() const {
   return std::ldexp(static_cast<double>(significand + (uint64_t{1} << mantissa)), greatest_exponent() - mantissa);
 }
 
-// A logarithm guesses the exponent. Next to a power of two it may be off by one; the remaining significand
-// tells, and corrects it.
+// A logarithm guesses the exponent, which may be off by one next to a power of two. The remaining significand
+// shows that, and corrects it.
 Word magnitude_bits(Lowering& ctx, const FloatFormat& f, Value* x) {
   OnnxBuilder& b = ctx.b;
   DType word = f.dtype == DType::kF64 ? DType::kU64 : DType::kU32;

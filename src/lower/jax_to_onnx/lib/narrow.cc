@@ -1,8 +1,8 @@
 //   x: f8 ── Exp ── y: f8     =>     x ── Cast<f32> ── Exp ── Cast<f8, saturate = 0> ── y
 //   x: i4 ── Add ── y: i4     =>     x ── Cast<i32> ── Add ── Cast<i4> ── y
 //
-// The integer Cast keeps the low bits, as XLA wraps.
-// Lowerings that only move elements use f16 or bytes. Integer products take bytes as operands.
+// The integer Cast keeps the low bits, as XLA wraps. Lowerings that only move elements use f16 or bytes.
+// Integer products take bytes as operands.
 //
 // onnxruntime (up to 1.31) violates the standard for some numbers beyond the greatest float: 480 to 512
 // become 448 in f8e4m3fn instead of NaN, and 61440 to 65536 become NaN in f8e5m2 instead of infinity.
@@ -67,7 +67,7 @@ constexpr std::string_view kKeeps[] = {"all_gather",
                                        "while",
                                        "with_memory_space_constraint"};
 
-// Besides the moves: results of these fit their type if the operands do.
+// Besides primitives that move elements: their results fit the type if the operands do.
 constexpr std::string_view kStaysInside[] = {"abs",
                                              "argmax",
                                              "argmin",
@@ -164,7 +164,7 @@ Value* to_small_float(Lowering& ctx, Value* x, DType t, bool may_overflow) {
   // f8e8m0 has no sign and no zero. The standard drops the sign and maps zero to the least number.
   if (may_overflow && t == DType::kF8E8M0)
     x = b.Where(b.Greater(x, ctx.like(x, 0)), x, ctx.like(x, std::numeric_limits<double>::quiet_NaN()));
-  // An opset without the type lacks these attributes too: the error shall name the type.
+  // An opset without the type also lacks these attributes; leaving them out makes the error name the type.
   return b.Cast(x, {.round_mode = t == DType::kF8E8M0 && b.opset() >= 24 ? "nearest" : "up",
                     .saturate = t == DType::kF4E2M1 || b.opset() < 19,
                     .to = t});

@@ -10,7 +10,8 @@ bool is_narrow(DType t);
 
 // Runs `lower`, the lowering of `primitive` for other types, on an equation with narrow operands or results.
 // It computes in f32, f16, i32 or bytes; each result is rounded once to its own type, or truncated to its
-// bits. XLA's CPU goes through f16 or rounds after each step, so some of its results differ by one neighbour.
+// bits. XLA's CPU goes through f16 or rounds after each step, so some of its results differ by one unit in
+// the last place.
 std::vector<Value*> in_wider_types(Lowering& ctx, std::string_view primitive, const LowerFn& lower);
 // Primitives that handle narrow types themselves, or only move their operands.
 bool keeps_narrow(std::string_view primitive);

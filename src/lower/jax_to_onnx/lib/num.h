@@ -1,6 +1,6 @@
 // Formulas on tensors, written as on paper: x * x + 1, where(x < y, a, b), loops with a state.
 //
-// A Num is a value together with the place for nodes computed from it. A node is written in the innermost
+// A Num is a value together with the scope for nodes computed from it. A node is written in the innermost
 // graph of its operands, so a formula in a loop body that only uses outer values is computed once, outside.
 // Element types must have kernels (f32, f64, i32, i64, bool): the caller widens smaller types. Constants take
 // the element type of the other operand.
@@ -16,7 +16,7 @@
 
 namespace sardonyx::jax_to_onnx {
 
-// Where nodes go: a lowering, and its depth in loops that the formula has made.
+// Where nodes are written: a lowering, and the depth in the loops of the formula.
 struct Scope {
   Lowering* ctx;
   int depth = 0;

@@ -12,7 +12,7 @@
 namespace sardonyx::jax_to_onnx {
 namespace {
 
-constexpr double kLowWord = 0x1p31;       // kernels that look at low words compare smaller numbers correctly
+constexpr double kLowWord = 0x1p31;       // kernels that compare only low words are right below this
 constexpr double kInDoubles = 0x1p53;     // doubles represent all integers up to this
 constexpr double kUnknownCount = 0x1p21;  // assumed limit on elements per reduction over axes of symbolic sizes
 constexpr int kMaxDepth = 8;

@@ -1,9 +1,8 @@
 // cholesky a            =>   L, lower triangular, with L L^H = a
 // cholesky_update R w   =>   the upper triangular factor of R^T R + w w^T: rotations of each row of R with w
 //
-// cholesky subtracts each column from those that remain (right-looking).
-// cholesky reads the lower triangle of a. As in JAX, the result is NaN everywhere if a matrix is not positive
-// definite.
+// cholesky subtracts each column from those that remain (right-looking). It reads the lower triangle of a. As
+// in JAX, the result is NaN everywhere if a matrix is not positive definite.
 #include <limits>
 
 #include "lower/jax_to_onnx/linalg/matrix.h"

@@ -131,7 +131,7 @@ Value* matmul(Lowering& ctx, const Operands& o, Value* x, Value* y) {
   y = ctx.transpose(y, joined({&o.rhs_batch, &o.rhs_contract, &o.rhs_free}));
   std::vector<Dim> x_shape = dims_at(o.lhs_dims, o.lhs_batch), y_shape = x_shape;
   if (o.lhs_batch.empty()) {
-    // The free axes of x take the place of MatMul's batch axes; a vector stays a vector.
+    // The free axes of x become MatMul's batch axes; a vector stays a vector.
     for (Dim d : dims_at(o.lhs_dims, o.lhs_free)) x_shape.push_back(d);
   } else {
     x_shape.push_back(dims.product(dims_at(o.lhs_dims, o.lhs_free)));

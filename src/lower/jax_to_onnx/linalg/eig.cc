@@ -67,7 +67,7 @@ Complex pick(const Complex& t, const Num& i, const Num& j) {
 }
 
 // The eigenvalue of the active part's last 2 x 2 block that is nearest to its last element. Every eleventh
-// sweep shifts by another number, against cycles.
+// sweep uses another shift, to break cycles.
 Complex shift_of(const Complex& t, const Active& part, const Num& sweep) {
   Num h = part.high, g = max(h - 1, 0);
   Complex a = pick(t, g, g), b = pick(t, g, h), c = pick(t, h, g), d = pick(t, h, h);
@@ -81,7 +81,7 @@ Complex shift_of(const Complex& t, const Active& part, const Num& sweep) {
   return where(is_odd, d + Complex(abs(c) * 0.75), shift);
 }
 
-// Rotates neighbouring rows and columns once over the active part.
+// Rotates adjacent rows and columns once over the active part.
 void sweep_once(std::vector<Complex>& state, const Num& sweep, bool with_vectors) {
   Complex t = state[0];
   Active part = active_part(t);

@@ -1,8 +1,8 @@
 // eigh[lower, subset_by_index] a   =>   eigenvectors and ascending eigenvalues of a Hermitian matrix
 //
 // Jacobi's method, all pairs of one round at once (matrix.h): rotations zero the elements (i, i + n/2) until
-// what is left off the diagonal is below the last bit of the whole. It converges quadratically; no matrix
-// needs more than a dozen sweeps.
+// the off-diagonal norm is below the last bit of the norm of the matrix. It converges quadratically; no
+// matrix needs more than a dozen sweeps.
 #include "lower/jax_to_onnx/linalg/matrix.h"
 #include "lower/jax_to_onnx/special/special.h"
 
@@ -57,8 +57,8 @@ std::vector<Value*> lower_eigh(Lowering& ctx) {
   a = from_lower_triangle(a);
   Dim n = a.dim(-1);
   Dims& dims = ctx.b.dims();
-  // An odd size gets a row and a column of zeros. No rotation changes them, and after a sweep they are back
-  // in their place.
+  // An odd size gets a row and a column of zeros. No rotation changes them, and they return to their position
+  // after a sweep.
   Dim even = dims.mul(dims.ceildiv(n, Dim::of(2)), Dim::of(2));
   bool is_padded = !(even == n);
   if (is_padded) a = padded_square(a, dims.sub(even, n));

@@ -17,8 +17,8 @@ Factored hessenberg(const Complex& x) {
     Num rows = row_numbers(a), columns = column_numbers(a), next = i + 1;
     Complex old = column(a, i);
     Reflection h = reflection(old, next);
-    // Columns before i hold vectors. v is zero in their rows, so the product from the right leaves them
-    // alone.
+    // Columns before i hold reflection vectors. v is zero in their rows, so the product from the right does
+    // not change them.
     a = where(columns > i, reflect_rows(h.v, conj(h.tau), a), a);
     a = reflect_columns(h.v, h.tau, a);
     state[0] = with_column(a, i, where(rows > next, h.v, where(eq(rows, next), h.beta, old)));
@@ -76,7 +76,7 @@ std::vector<Value*> lower_tridiagonal(Lowering& ctx) {
   Complex main = diagonal(f.packed);
   Dim n = a.dim(-1), steps = ctx.b.dims().sub(n, Dim::of(1));
   Complex below = diagonal(slice(slice(f.packed, -2, Dim::of(1), n), -1, Dim::of(0), steps));
-  // Keep what the other triangle held.
+  // Keeps the contents of the other triangle.
   Complex packed = where(row_numbers(a) >= column_numbers(a), f.packed, a), tau = f.tau;
   if (!is_lower) {
     packed = reversed(packed, {-1, -2});

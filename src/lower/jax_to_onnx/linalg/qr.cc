@@ -22,8 +22,7 @@ std::vector<Value*> lower_ormqr(Lowering& ctx) {
   bool left = ctx.bool_param("left"), transposed = ctx.bool_param("transpose");
   Dim k = tau.dim(-1);
   Num last({&ctx}, count(a, ctx.b.dims().sub(k, Dim::of(1))));
-  // Q = H_0 H_1 ..: applied from the left, the last reflection comes first; from the right, the first one
-  // does.
+  // Q = H_0 H_1 ..: from the left, the last reflection is applied first; from the right, the first one.
   bool from_last = left != transposed;
   std::vector<Complex> s{c};
   s = repeat({&ctx}, count(a, k), std::move(s), [&](const Num& step, std::vector<Complex>& state) {
@@ -39,13 +38,13 @@ std::vector<Value*> lower_ormqr(Lowering& ctx) {
 
 namespace {
 
-// Orders the columns of x so that each is the longest of the rest at its step. Returns them and their order,
-// i64 [..., 1, n].
+// Orders the columns of x so that at each step the longest of the remaining ones comes first. Returns the
+// columns and their order, i64 [..., 1, n].
 std::pair<Complex, Complex> pivoted(const Complex& x) {
   std::vector<Dim> dims(x.dims().begin(), x.dims().end());
   dims[x.rank() - 2] = Dim::of(1);
   Complex order = expand(unsqueeze(iota(x.scope(), DType::kI64, x.dim(-1)), 0), dims);
-  // The columns in their order, what the reflections leave of them, and the order.
+  // The columns in their order, their remainders after the reflections, and the order.
   std::vector<Complex> s{x, x, order};
   s = repeat(x.scope(), count(x, smaller(x)), std::move(s), [&](const Num& i, std::vector<Complex>& state) {
     Num rows = row_numbers(x), columns = column_numbers(x);

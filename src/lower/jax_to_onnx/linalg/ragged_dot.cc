@@ -26,8 +26,8 @@ Axes behind_one(Axes axes) {
 // The axes of `all` before `axis`.
 Axes before(const Axes& all, int64_t axis) { return {all.begin(), std::ranges::find(all, axis)}; }
 
-// Adds a leading group axis to x: zero if the position along `ragged` lies outside the group. `sizes` has one
-// axis per axis of x in `prefix`, or none of them, and then the groups.
+// Adds a leading group axis to x: zero if the position along `ragged` lies outside the group. `sizes` has the
+// axes of x in `prefix`, or none of them, and then an axis of groups.
 Value* by_group(Lowering& ctx, Value* x, int64_t ragged, Value* sizes, const Axes& prefix) {
   OnnxBuilder& b = ctx.b;
   auto x_dims = x->type()->dims();

@@ -2,8 +2,8 @@
 //                               =>   x with op(a) x = b, or x op(a) = b
 //     Substitution, one row of x at a time.
 // tridiagonal_solve dl d du b   =>   x with the matrix of these diagonals times x = b
-//     Elimination that exchanges neighbouring rows, as in LAPACK's gtsv, then substitution. With
-//     perturb_singular, a pivot whose quotient would overflow is moved away from zero, by the machine's
+//     Elimination that exchanges adjacent rows, as in LAPACK's gtsv, then substitution. With
+//     perturb_singular, a pivot whose quotient would overflow is shifted away from zero, by the machine
 //     precision times the largest element of the eliminated matrix.
 // symmetric_product[alpha, beta] a c   =>   alpha a a^T + beta c
 #include <limits>
@@ -92,7 +92,7 @@ std::vector<Value*> lower_tridiagonal_solve(Lowering& ctx) {
     state[2] = put(state[2], i, u2);
     state[3] = put(put(state[3], i, u3), next, under(right, right_next) - factor * u3);
   });
-  // How far a pivot that is too small to divide by moves away from zero.
+  // How far to shift a pivot that is too small to divide by away from zero.
   std::optional<Num> step_aside;
   if (perturbs) {
     auto largest_of = [](const Num& v) { return reduce("ReduceMax", abs(v), {-2, -1}, true); };
@@ -103,7 +103,7 @@ std::vector<Value*> lower_tridiagonal_solve(Lowering& ctx) {
   Num top(here, here.dim(n));
   x = repeat(main.scope(), top.value(), std::move(x), [&](const Num& step, std::vector<Complex>& state) {
     Num i = last - step;
-    // There are no rows beyond the end: they are multiplied by zero.
+    // Rows beyond the end do not exist: a factor of zero removes them.
     Num j = min(i + 1, last), k = min(i + 2, last);
     Complex zero(state[0].re.of(0));
     Complex a1 = where(i < last, take(s[1], i), zero), a2 = where(i + 1 < last, take(s[2], i), zero);
@@ -116,8 +116,8 @@ std::vector<Value*> lower_tridiagonal_solve(Lowering& ctx) {
       Num overflows = eq(size, 0) | ((size < 1) & (limit > size));
       Num doublings = -floor(1e-6 - log((limit - size) / *step_aside + 1) * std::numbers::log2e);
       Num way = (pow(2, max(doublings, 1)) - 1) * *step_aside;
-      Num moved = where(pivot.re.with(sign_bit(pivot.ctx(), pivot.re.value())), pivot.re - way, pivot.re + way);
-      pivot = where(overflows, moved, pivot.re);
+      Num shifted = where(pivot.re.with(sign_bit(pivot.ctx(), pivot.re.value())), pivot.re - way, pivot.re + way);
+      pivot = where(overflows, shifted, pivot.re);
     }
     state[0] = put(state[0], i, value / pivot);
   });

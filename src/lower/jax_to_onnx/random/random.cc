@@ -31,8 +31,8 @@ Value* counters(Lowering& ctx, std::span<const Dim> dims) {
   return ctx.reshape(ctx.iota(DType::kU32, size_of(ctx, dims)), dims);
 }
 
-// One word per counter and key, in the original (not partitionable) order: hashes the counters 0..n-1 as
-// pairs, one from each half.
+// One word per counter and key in the original (not partitionable) scheme, which hashes the counters 0..n-1
+// as pairs, one from each half.
 Value* original_words(Lowering& ctx, KeyWords key, Dim n) {
   Dims& dims = ctx.b.dims();
   const Dim half = dims.ceildiv(n, Dim::of(2));

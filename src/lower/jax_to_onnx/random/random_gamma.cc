@@ -14,7 +14,7 @@
 namespace sardonyx::jax_to_onnx {
 namespace {
 
-// v rounded to a mantissa of so many bits.
+// v rounded to a mantissa of `bits` bits.
 double round_to_bits(double v, int bits) {
   int exponent = 0;
   const double mantissa = std::frexp(v, &exponent);
@@ -45,7 +45,7 @@ class Generator {
     return {word(2 * i), word(2 * i + 1)};
   }
 
-  // In [0, 1), with as many random bits as the mantissa.
+  // A uniform number in [0, 1), with as many random bits as the mantissa.
   Num uniform(const Keys& key) const {
     bool is_f64 = dtype_ == DType::kF64;
     Keys words = partitionable_ ? hash(key, 0, 0) : hash(key, 0, is_f64 ? 1 : 0);

@@ -69,8 +69,8 @@ Bits philox_bits(Lowering& ctx, Value* key, Value* counter, Dim count, bool is_u
   return {ctx.reshape(ctx.concat(columns, 1), {&all, 1}), b.Add(counter, ctx.dim_as(blocks, DType::kU64))};
 }
 
-// The axis along which neighbours share a count: the first of even size, else the first of the largest size.
-// Nullopt if that depends on symbolic sizes.
+// The axis along which adjacent elements share a count: the first of even size, else the first of the largest
+// size. Nullopt if that depends on symbolic sizes.
 std::optional<size_t> paired_axis(std::span<const Dim> shape) {
   std::vector<int64_t> sizes;
   for (Dim d : shape) {

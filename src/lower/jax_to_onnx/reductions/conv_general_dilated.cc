@@ -2,8 +2,8 @@
 //
 // Axes are transposed to ONNX's order and back. Padding that ONNX cannot express (negative, or more than
 // ConvTranspose takes) is applied to x first. batch_group_count moves groups from the batch into the
-// features. Types and ranks that no runtime convolves become a sum of matrix products. A number of groups
-// known only at run time, as vmap over kernels gives, becomes a Scan over groups.
+// features. Types and ranks that no runtime convolves become a sum of matrix products. If the number of
+// groups is known only at run time, as under vmap over kernels, a Scan runs over the groups.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -81,7 +81,7 @@ bool fits_conv_transpose(const Conv& c) {
 }
 
 Value* conv_transpose(Lowering& ctx, Value* x, Value* w, const Conv& c, Dim in_channels, Dim out_channels) {
-  // w is [O, I/g, k..]; ConvTranspose wants [I, O/g, k..], flipped.
+  // w is [O, I/g, k..]; ConvTranspose takes [I, O/g, k..], flipped.
   std::vector<Dim> kernel(w->type()->dims().begin() + 2, w->type()->dims().end());
   Dims& dims = ctx.b.dims();
   const Dim g = Dim::of(c.groups);
@@ -192,7 +192,7 @@ Value* shifted_products(Lowering& ctx, Value* x, Value* w, const Conv& c, std::s
   return ctx.reshape(sum, result);
 }
 
-// Padding of symbolic size: by name if it is that of SAME (onnxruntime takes the name only without dilation),
+// Padding of symbolic size: as auto_pad if it equals SAME (which onnxruntime takes only without dilation),
 // else as a Pad of x, in NC.. order.
 Value* pad_symbolic(Lowering& ctx, Value* x, Conv& c, std::vector<Padding> config, bool can_be_named) {
   c.low.assign(c.rank, 0);

@@ -58,7 +58,7 @@ std::vector<Value*> cumulative(Lowering& ctx, std::string_view primitive) {
   return cumulative(ctx, {"Pad", r.op}, r, [&](Lowering& inside, Value* x, Value* y) { return inside.via(r.op, {x, y}); });
 }
 
-// max + log1p(exp(-|x - y|)). The difference of equal infinities is NaN, so they are handled apart.
+// max + log1p(exp(-|x - y|)). The difference of equal infinities is NaN, so they are handled separately.
 Value* log_add_exp(Lowering& ctx, Value* x, Value* y) {
   OnnxBuilder& b = ctx.b;
   Value* difference = b.Where(b.Equal(x, y), ctx.like(x, 0), b.Sub(x, y));

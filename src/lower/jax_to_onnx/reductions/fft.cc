@@ -34,8 +34,7 @@ double sine(int64_t i, int64_t k, int64_t n) {
   return std::sin(2 * std::numbers::pi * static_cast<double>(i * k % n) / static_cast<double>(n));
 }
 
-// The factor with which part `from` of an operand (0 real, 1 imaginary) enters part `to` of its product with
-// c + is.
+// The weight of part `from` of an operand (0 real, 1 imaginary) in part `to` of its product with c + is.
 double of_product(int64_t from, int64_t to, double c, double s) { return from == to ? c : to == 1 ? s : -s; }
 
 class Transform {

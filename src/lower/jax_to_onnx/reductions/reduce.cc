@@ -94,8 +94,8 @@ Value* reduce_with(Lowering& ctx, const Reduction& r, Value* x, std::span<const 
 
 namespace {
 
-// Whether operand 0 has no other user, nor the values that it was computed from, back through equations that
-// add no node.
+// Whether operand 0 and the values that it comes from, through equations that add no node, have no other
+// users.
 bool is_only_user(const Lowering& ctx) {
   for (const Value* v = ctx.node.input(0); v->has_one_use();) {
     const Node* n = v->def();
@@ -194,7 +194,7 @@ bool is_summed(const Value& v) {
   return false;
 }
 
-// Whether v is a logarithm, perhaps moved.
+// Whether v is a logarithm, perhaps behind primitives that move elements.
 bool is_logarithm(const Value* v) {
   const Node* n = v->def();
   while (n != nullptr && (n->is("reshape") || n->is("broadcast_in_dim") || n->is("stop_gradient"))) n = n->input(0)->def();

@@ -6,7 +6,7 @@
 //                        then the strides
 //   any body        =>   the windows written out, folded by Scan
 //
-// Padding of symbolic sizes is passed as auto_pad if it is that of SAME.
+// Padding of symbolic sizes is passed as auto_pad if it equals SAME.
 #include <algorithm>
 
 #include "lower/jax_to_onnx/arrays/pad.h"
@@ -37,12 +37,12 @@ Window window_of(Lowering& ctx) {
   return w;
 }
 
-// Windows of `size` elements, `dilation` apart, at every position: each power of two from the previous one,
-// then a combination of those that add up to `size`.
+// Combines windows of `size` elements, `dilation` apart, at every position: each power of two from the
+// previous one, then the powers that add up to `size`.
 Value* windows_along(Lowering& ctx, const Reduction& r, Value* x, int64_t axis, int64_t size, int64_t dilation) {
   Dims& dims = ctx.b.dims();
   auto length = [&](Value* v) { return v->type()->dim(static_cast<size_t>(axis)); };
-  // The positions at which a window of `total` elements fits, as seen from its element `first`.
+  // Element `first` of each window of `total` elements that fits.
   Dim whole = length(x);
   auto from = [&](Value* v, int64_t first, int64_t total) {
     Dim stop = dims.sub(dims.add(whole, Dim::of(first * dilation)), Dim::of((total - 1) * dilation));
@@ -109,9 +109,9 @@ class Pool {
     DType own = x->dtype(), wide = kernel_dtype(ctx_, {op}, own);
     std::vector<int64_t> perm = plain_;
     perm.insert(perm.end(), spatial_.begin(), spatial_.end());
-    Value* moved = ctx_.transpose(ctx_.cast(x, wide), perm);
-    std::vector<Dim> dims(moved->type()->dims().begin(), moved->type()->dims().end());
-    Value* result = ctx_.b.op(op, {as_batch(moved)}, attributes(count_padding));
+    Value* transposed = ctx_.transpose(ctx_.cast(x, wide), perm);
+    std::vector<Dim> dims(transposed->type()->dims().begin(), transposed->type()->dims().end());
+    Value* result = ctx_.b.op(op, {as_batch(transposed)}, attributes(count_padding));
     // Restores the axes: plain ones have their old sizes, spatial ones the result's.
     for (size_t i = 0; i < spatial_.size(); ++i) dims[plain_.size() + i] = ctx_.out_dims()[static_cast<size_t>(spatial_[i])];
     if (plain_.size() == 1) result = ctx_.squeeze(result, std::vector<int64_t>{0});
@@ -330,7 +330,7 @@ std::vector<Value*> lower_select_and_gather_add(Lowering& ctx) {
 // select_and_scatter_add[select_prim, ...] source x
 //   =>   source, added at the (first) maximum or minimum of each window of x
 //
-// For each element of the window: where it is selected, then what it receives, spread over the strides.
+// For each element of the window: the source where this element is selected, else 0, spread over the strides.
 std::vector<Value*> lower_select_and_scatter_add(Lowering& ctx) {
   OnnxBuilder& b = ctx.b;
   Dims& dims = b.dims();
@@ -360,7 +360,7 @@ std::vector<Value*> lower_select_and_scatter_add(Lowering& ctx) {
   for (size_t k = 0; k < offsets.size(); ++k) {
     Value* received = ctx.select(b.Equal(chosen, b.i64(static_cast<int64_t>(k))), source, zero);
     // If a symbolic size may leave no window, inference knows less about the slices above than the equation
-    // does.
+    // says.
     const Type* known = b.types().with_dtype(source->type(), received->dtype());
     if (b.types().meet(received->type(), known) != nullptr) received->set_type(known);
     std::vector<Padding> spread(size.size());

@@ -3,10 +3,11 @@
 //                  and above exp(-x^2) p(1/x^2) / x, p one of two polynomials of Cephes (S. Moshier, ndtrf.c)
 // erf_inv x   =>   x p(w), w = -log1p(-x^2), p one of two polynomials: in w - 2.5; from w = 5 on in sqrt(w) - 3
 //
-// In a product, what 1 - Erf(x) loses lies below the last bit of the other factor. The polynomials of erf_inv
-// are those of M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2011), accurate to f32; XLA
-// uses them too. In f64, where runtimes have no Erf, erf and erfc are the rational approximations of
-// FreeBSD's s_erf.c (Sun Microsystems 1993), and erf_inv takes two Newton steps on erfc from the f32 value.
+// In a product, the digits that 1 - Erf(x) loses lie below the last bit of the other factor. The polynomials
+// of erf_inv are those of M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2011), accurate
+// to f32; XLA uses them too. In f64, where runtimes have no Erf, erf and erfc are the rational approximations
+// of FreeBSD's s_erf.c (Sun Microsystems 1993), and erf_inv takes two Newton steps on erfc from the f32
+// value.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -150,20 +151,20 @@ namespace {
 Value* erf_inv_f32(Lowering& ctx, Value* x) {
   OnnxBuilder& b = ctx.b;
   Value* w = b.Neg(log1p(ctx, b.Neg(b.Mul(x, x))));
-  Value* centre = polynomial(ctx, b.Sub(w, ctx.like(x, 2.5)),
+  Value* center = polynomial(ctx, b.Sub(w, ctx.like(x, 2.5)),
                              {1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06,
                               -3.5233877e-06, 3.43273939e-07, 2.81022636e-08});
   Value* tail = polynomial(ctx, b.Sub(b.Sqrt(w), ctx.like(x, 3)),
                            {2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322,
                             0.000100950558, -0.000200214257});
   // At +-1 the logarithm is infinite, and so is the result.
-  Value* p = b.Where(b.Less(w, ctx.like(x, 5)), centre, tail);
+  Value* p = b.Where(b.Less(w, ctx.like(x, 5)), center, tail);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return b.Mul(x, b.Where(b.Equal(b.Abs(x), ctx.like(x, 1)), ctx.like(x, kInfinity), p));
 }
 
-// Newton: y += (|x| - erf(y)) sqrt(pi)/2 exp(y^2). Near 1 the difference is that of the complements, which
-// keep their digits there.
+// Newton: y += (|x| - erf(y)) sqrt(pi)/2 exp(y^2). Near 1 the difference is taken between the complements,
+// which keep their digits there.
 Value* erf_inv_f64(Lowering& ctx, Value* x) {
   OnnxBuilder& b = ctx.b;
   Value* a = b.Abs(x);

@@ -2,8 +2,7 @@
 //
 // The continued fraction is that of DLMF 8.17.22, by the modified Lentz method (Thompson and Barnett 1986),
 // with the same number of terms and the same threshold as JAX. The fraction converges fast for x < (a + 1) /
-// (a + b + 2); for larger x the symmetry I(a, b, x) = 1
-// - I(b, a, 1 - x) reduces to that case (DLMF 8.17.4).
+// (a + b + 2); for larger x the symmetry I(a, b, x) = 1 - I(b, a, 1 - x) reduces to that case (DLMF 8.17.4).
 #include <cmath>
 #include <limits>
 

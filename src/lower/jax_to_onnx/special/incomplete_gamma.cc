@@ -64,8 +64,8 @@ Sum continued_fraction(const Num& a, const Num& x, const Num& enabled, bool with
   Num y = one - a, z = x + y + 1;
   Num p = x + 1, q = z * x;
   Num start = p / q;
-  // 0 active, 1 answer, 2 y, 3 z; p and q of the last convergent and of the one before; their derivatives by
-  // a, and the answer's.
+  // State: 0 active, 1 answer, 2 y, 3 z; then p and q of the last convergent and of the one before; then
+  // their derivatives by a, and the answer's.
   std::vector<Num> s{enabled, start, y, z, p, q, one, x};
   if (with_derivative) s.insert(s.end(), {zero, -x, zero, zero, start * x / q});
   Num limit(x.scope(), x.ctx().b.i64(2000));

@@ -37,7 +37,7 @@ Num hurwitz_zeta(const Num& x, const Num& q) {
     power = pow(a, minus_x);
     head = head + power;
   }
-  // The formula takes half of the last power, and so does its sum: head contains it whole, hence - 0.5.
+  // The formula takes half of the last power. head contains it whole, hence - 0.5.
   Num inverse_square = reciprocal(a * a);
   Num tail = x.of(0);
   for (size_t j = kBernoulli.size(); j-- > 0;) {

@@ -40,7 +40,7 @@ Value* is_below(MilBuilder& b, Value* x) { return b.cast(b.less(x, 0), {.dtype =
 std::vector<Value*> bitwise(Lowering& ctx, Value* (*join)(MilBuilder& b, Value* x, Value* y)) {
   MilBuilder& b = ctx.b;
   Value *x = ctx.in(0), *y = ctx.in(1);
-  constexpr size_t kMostAxes = 4;  // and one of bits
+  constexpr size_t kMostAxes = 4;  // plus one for the bits
   if (ctx.out_type()->rank() > kMostAxes) ctx.unsupported("bits of tensors of more than four axes");
   const bool sign = has_sign(ctx);
   const int n = width_of(ctx) - (sign ? 1 : 0);
@@ -112,7 +112,7 @@ std::vector<Value*> lower_BitShift(Lowering& ctx) {
   if (n < kHeld) {
     shifted = b.floor_div(x, power_at(ctx, shift, n));
   } else {
-    // Shifts by one bit first: 2^31 is no i32, and after one shift an unsigned number is not negative.
+    // Shifts by one bit first: 2^31 does not fit i32, and after one shift an unsigned number is not negative.
     Value* some = b.greater(shift, 0);
     Value* once = shifted_right(ctx, x, b.i32(2), 1);
     Value* rest = b.maximum(b.sub(shift, 1), 0);

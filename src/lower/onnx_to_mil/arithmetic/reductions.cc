@@ -30,7 +30,7 @@ std::optional<Axes> axes_of(Lowering& ctx) {
   return a;
 }
 
-// Writes `reduce`; or `alone` of each element if no axis is reduced.
+// Writes `reduce`, or `alone` elementwise if there is no axis to reduce.
 std::vector<Value*> reduced(Lowering& ctx, std::string_view op, const std::function<Value*(Value*, const Axes&)>& reduce,
                             const std::function<Value*(Value*)>& alone = {}) {
   const auto axes = axes_of(ctx);
@@ -111,7 +111,7 @@ std::vector<Value*> lower_ReduceSumSquare(Lowering& ctx) {
 namespace {
 
 // Core ML returns the first of equal elements. The last one is the first in the reversed operand.
-std::vector<Value*> place_of_extreme(Lowering& ctx, bool largest) {
+std::vector<Value*> index_of_extreme(Lowering& ctx, bool largest) {
   MilBuilder& b = ctx.b;
   const size_t axis = from_front(ctx.int_attr("axis", 0), ctx.rank(0));
   const bool keep = ctx.int_attr("keepdims", 1) != 0, last = ctx.int_attr("select_last_index", 0) != 0;
@@ -125,14 +125,14 @@ std::vector<Value*> place_of_extreme(Lowering& ctx, bool largest) {
   };
   Value* x = ctx.flip_sign_bit_if_u32(ctx.in(0));
   if (!ctx.takes(largest ? "reduce_argmax" : "reduce_argmin", x->dtype()))
-    ctx.unsupported(fmt::format("Core ML finds no extremes among {}", to_string(x->dtype())));
+    ctx.unsupported(fmt::format("Core ML has no {} of {}", largest ? "reduce_argmax" : "reduce_argmin", to_string(x->dtype())));
   return {index(x)};
 }
 
 }  // namespace
 
-std::vector<Value*> lower_ArgMax(Lowering& ctx) { return place_of_extreme(ctx, true); }
-std::vector<Value*> lower_ArgMin(Lowering& ctx) { return place_of_extreme(ctx, false); }
+std::vector<Value*> lower_ArgMax(Lowering& ctx) { return index_of_extreme(ctx, true); }
+std::vector<Value*> lower_ArgMin(Lowering& ctx) { return index_of_extreme(ctx, false); }
 
 // Element i is the product of the elements that row i of a triangle selects.
 std::vector<Value*> lower_CumProd(Lowering& ctx) {

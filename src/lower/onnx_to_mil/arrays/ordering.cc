@@ -52,7 +52,7 @@ std::vector<Value*> lower_TopK(Lowering& ctx) {
 std::vector<Value*> lower_OneHot(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const auto depth = ctx.constant(1) != nullptr ? std::optional(ctx.constant(1)->as_int(0)) : std::nullopt;
-  if (!depth) ctx.unsupported("the number of places is computed, and Core ML wants a constant");
+  if (!depth) ctx.unsupported("the depth is computed, and Core ML wants a constant");
   const size_t rank = ctx.rank(0);
   const size_t axis = from_front(ctx.int_attr("axis", -1), rank + 1);
   if (const TensorPtr values = ctx.constant(2); values != nullptr && ctx.out_dtype() != DType::kBool && is_from_pytorch(ctx)) {

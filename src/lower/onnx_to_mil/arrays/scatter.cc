@@ -116,7 +116,7 @@ std::vector<Value*> lower_Compress(Lowering& ctx) {
   return {ctx.via("gather", x, [&](Value* v) { return b.gather(v, at, {.axis = axis}); })};
 }
 
-// Writes rows into a cache, from an index on that each batch gives. A circular cache continues at its
+// Writes rows into a cache, starting at an index given per batch. A circular cache wraps around to its
 // beginning.
 std::vector<Value*> lower_TensorScatter(Lowering& ctx) {
   MilBuilder& b = ctx.b;
@@ -134,7 +134,7 @@ std::vector<Value*> lower_TensorScatter(Lowering& ctx) {
   })};
 }
 
-// Adds each block of columns to its elements in a padded image, which is then cropped.
+// Adds each block of columns at its position in a padded image, which is then cropped.
 std::vector<Value*> lower_Col2Im(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const auto image = ctx.need_ints(1, {}, "the shape of the image"), block = ctx.need_ints(2, {}, "the shape of the block");

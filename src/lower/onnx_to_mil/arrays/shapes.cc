@@ -18,7 +18,7 @@ Value* concat(Lowering& ctx, std::vector<Value*> xs, int64_t axis) {
   return through ? ctx.b.not_equal(y, ctx.like(y, 0)) : y;
 }
 
-// The operands without this axis, if each is an Unsqueeze of a value of one type; else empty.
+// The operands without this axis, if each is an Unsqueeze and all have one type before it; else empty.
 std::vector<Value*> stacked(Lowering& ctx, const std::vector<Value*>& xs, size_t axis) {
   std::vector<Value*> found;
   for (Value* x : xs) {
@@ -146,7 +146,7 @@ Value* gathered(Lowering& ctx, Value* x, const Padding& p, const std::string& mo
   return x;
 }
 
-// Concatenates blocks of one number around integers, which Core ML's pad does not take.
+// Pads integers by concatenating constant blocks: Core ML's pad takes no integers.
 Value* surrounded(Lowering& ctx, Value* x, const Padding& p, Value* number) {
   MilBuilder& b = ctx.b;
   for (size_t axis = 0; axis < p.before.size(); ++axis) {

@@ -3,8 +3,8 @@
 //   x ── argsort ── gather ── differs from the element before ── non_zero ── gather ── y
 //
 // Equal elements are neighbors once sorted, so that a sum over "differs from the one before" numbers the
-// groups. If the result is not sorted, the groups are sorted by their first element. Each NaN is a group of its
-// own; the ONNX standard does not say what it is.
+// groups. If the result is not sorted, the groups are sorted by their first element. Each NaN is a group of
+// its own; the ONNX standard does not say what it is.
 #include "lower/onnx_to_mil/layers/layers.h"
 
 namespace sardonyx::onnx_to_mil {

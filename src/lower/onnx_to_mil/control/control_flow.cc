@@ -49,7 +49,7 @@ struct Branch {
 void agree(Lowering& ctx, std::vector<Branch>& branches, size_t i) {
   const auto type = [&](size_t k) { return branches[k].results[i]->type(); };
   for (size_t k : {0, 1}) {
-    if (type(k) == nullptr || !type(k)->is_tensor()) ctx.unsupported("branches that return something else than tensors");
+    if (type(k) == nullptr || !type(k)->is_tensor()) ctx.unsupported("branches that return something other than tensors");
   }
   if (!type(0)->ranked() || !type(1)->ranked()) return;
   const auto differ = [&] {
@@ -92,7 +92,7 @@ constexpr std::string_view kCounter = "i";
 
 // A buffer of zeros for the rows of all iterations. Bools are stored as i32.
 Value* buffer(Lowering& ctx, Value* most, const Type* row) {
-  if (most == nullptr) ctx.unsupported("results stacked over a number of iterations that nothing bounds");
+  if (most == nullptr) ctx.unsupported("results stacked over an unbounded number of iterations");
   std::vector<Value*> sizes{ctx.unsqueeze(most, std::vector<int64_t>{0})};
   if (row->rank() > 0) sizes.push_back(ctx.shape(row->dims()));
   const DType d = row->dtype() == DType::kBool ? DType::kI32 : row->dtype();

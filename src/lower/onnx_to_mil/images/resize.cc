@@ -67,7 +67,7 @@ Plan plan_of(Lowering& ctx) {
   const TensorPtr scales = ctx.constant(2);
   if (scales != nullptr && scales->size() > 0) {
     if (static_cast<size_t>(scales->size()) != axes.size())
-      throw Error(ErrorCode::kInvalidModel, "one scale is wanted for each axis");
+      throw Error(ErrorCode::kInvalidModel, "expected one scale per axis");
     for (size_t k = 0; k < axes.size(); ++k) {
       Axis& a = p.axes[from_front(axes[k], in.size())];
       a.scale = scales->as_double(static_cast<int64_t>(k));
@@ -85,7 +85,7 @@ Plan plan_of(Lowering& ctx) {
   if (p.crops) {
     const TensorPtr parts = ctx.constant(1);
     const auto n = static_cast<int64_t>(axes.size());
-    if (parts == nullptr || parts->size() != 2 * n) ctx.unsupported("a part to resize that is computed");
+    if (parts == nullptr || parts->size() != 2 * n) ctx.unsupported("a computed region to resize");
     for (int64_t k = 0; k < n; ++k) {
       Axis& a = p.axes[from_front(axes[static_cast<size_t>(k)], in.size())];
       a.start = parts->as_double(k);
@@ -215,7 +215,7 @@ std::pair<int64_t, int64_t> ratio_of(Lowering& ctx, double scale) {
 }
 
 // An axis at run time, in integers, which are exact in every precision: sizes, the scale p / q, and width /
-// per, the size of the result before it is rounded down.
+// per, which is the result's size before rounding down.
 struct Lengths {
   Value *in, *out, *p, *q, *width, *per;
 };
@@ -256,8 +256,8 @@ std::pair<Value*, Value*> sources(Lowering& ctx, const Plan& plan, const Lengths
   ctx.unsupported(fmt::format("the coordinate transformation '{}' on sizes that are open", plan.coordinates));
 }
 
-// The weights of the taps around a coordinate, at distance `over` after the tap before it: two for linear,
-// four for cubic interpolation. The polynomials are factored, which loses less to cancellation.
+// The weights of the taps around a coordinate that lies `over` after one of them: two for linear, four for
+// cubic interpolation. The polynomials are factored, which loses less to cancellation.
 std::vector<Value*> shares_of(MilBuilder& b, const Plan& p, Value* over) {
   const auto f = [&](double v) { return b.scalar(DType::kF32, v); };
   Value* rest = b.sub(f(1), over);
@@ -271,7 +271,7 @@ std::vector<Value*> shares_of(MilBuilder& b, const Plan& p, Value* over) {
 
 Value* along_open(Lowering& ctx, Value* x, const Plan& p, size_t axis) {
   MilBuilder& b = ctx.b;
-  if (p.antialias) ctx.unsupported("a filter against aliases on sizes that are open");
+  if (p.antialias) ctx.unsupported("an antialiasing filter on sizes that are open");
   const auto i = [&](int32_t v) { return b.i32(v); };
   const Lengths n = lengths(ctx, p, axis);
   const auto [at, per] = sources(ctx, p, n);

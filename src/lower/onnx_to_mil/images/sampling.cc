@@ -88,7 +88,7 @@ class Sampler {
     return b_.clip(x, {.alpha = b_.scalar(DType::kF32, 0), .beta = b_.scalar(DType::kF32, static_cast<double>(n - 1))});
   }
 
-  // Brings an index into the image; an element outside gets weight 0.
+  // Clamps an index to the image; with padding by zeros, an index outside gets weight 0.
   Tap tap(Value* at, Value* weight, int64_t n) {
     if (padding_ == "reflection") return {clamped(reflected(at, n), n), weight};
     if (padding_ == "border") return {clamped(at, n), weight};

@@ -124,7 +124,7 @@ class Attention {
  private:
   static Dim dim(const Value* v, size_t axis) { return v->type()->dim(axis); }
 
-  // The mask; if it ends before the last key, padded so that it masks the other keys.
+  // The mask; one that ends before the last key is padded to mask the remaining keys.
   Value* mask() {
     Value* m = ctx_.in(3);
     const Dim found = dim(m, m->type()->rank() - 1), wanted = dim(k_, 2);
@@ -145,7 +145,7 @@ class Attention {
 
   void see(Value* which) { seen_ = seen_ == nullptr ? which : b_.logical_and(seen_, which); }
 
-  // Combines masks, causality, windows and the lengths of padded keys: in `seen_`, `bias_` and
+  // Combines masks, causality, windows and the lengths of padded keys into `seen_`, `bias_` and
   // `may_be_blind_`.
   void hide() {
     if (ctx_.has(3)) {
@@ -172,7 +172,7 @@ class Attention {
       if (left >= 0) see(b_.greater_equal(keys, b_.sub(position, left)));
       if (right >= 0) see(b_.less_equal(keys, b_.add(position, right)));
     }
-    // A causal mask alone lets each query attend to the first key.
+    // A purely causal mask lets each query attend to the first key.
     may_be_blind_ |= ctx_.has(3) || padded || left >= 0 || right >= 0;
   }
 
@@ -255,7 +255,7 @@ class Attention {
 
 std::vector<Value*> lower_Attention(Lowering& ctx) { return Attention(ctx).results(); }
 
-// Attention with two graphs of the model's own, which change the scores and the probabilities.
+// Attention whose scores and probabilities two subgraphs of the node may change.
 std::vector<Value*> lower_FlexAttention(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   Value* q = ctx.in(0);
@@ -317,7 +317,8 @@ std::vector<Value*> lower_RotaryEmbedding(Lowering& ctx) {
   return {flat ? joined_heads(ctx, y) : y};
 }
 
-// Each head has a matrix S. A step updates it to decay * S + k (v - known)', and returns q S.
+// Each head has a matrix S. A step updates it to decay * S + k u' and returns q S. u is v, or in delta rules
+// beta (v - S' k).
 std::vector<Value*> lower_LinearAttention(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const int64_t q_heads = ctx.int_attr("q_num_heads", 0), heads = ctx.int_attr("kv_num_heads", 0);

@@ -22,7 +22,7 @@ Value* add_bias(Lowering& ctx, Value* y, Value* bias) {
   return ctx.b.add(y, ctx.unsqueeze(bias, iota(y->type()->rank() - 2, 1)));
 }
 
-// The kernel with zeros between its elements: Core ML's conv dilates constants only.
+// The kernel with zeros between its elements: Core ML's conv dilates only constant kernels.
 Value* spread(Lowering& ctx, Value* weight, Window& w) {
   MilBuilder& b = ctx.b;
   std::vector<int64_t> shape;

@@ -4,8 +4,8 @@
 //                                    mask ── mul ── matmul(w) ── add(bias) ── y
 //
 // For each element of the window and each position of the result, four pixels of the flattened image are
-// gathered and weighted; pixels outside of the image count as zero. The convolution is then one product. After
-// torchvision's deform_conv2d; ONNX DeformConv 19.
+// gathered and weighted; pixels outside of the image count as zero. The convolution is then one product.
+// After torchvision's deform_conv2d; ONNX DeformConv 19.
 #include <fmt/format.h>
 
 #include "lower/onnx_to_mil/layers/window.h"
@@ -16,7 +16,7 @@ namespace {
 class DeformableWindows {
  public:
   explicit DeformableWindows(Lowering& ctx) : ctx_(ctx), b_(ctx.b) {
-    if (ctx.rank(0) != 4) ctx.unsupported("images that have not two axes");
+    if (ctx.rank(0) != 4) ctx.unsupported("images without exactly two spatial axes");
     groups_ = ctx.int_attr("group", 1);
     offset_groups_ = ctx.int_attr("offset_group", 1);
     if (groups_ < 1 || offset_groups_ < 1) ctx.unsupported("a number of groups below 1");

@@ -44,8 +44,8 @@ Value* rotated(Lowering& ctx, Value* x, Value* cosines, Value* sines, int64_t ro
 // node's operand 0 and result 0, with any element type.
 Value* average_pool(Lowering& ctx, Value* x);
 
-// quantization.cc. A scale or zero point is one number, or one per index of the axis; zero points may be
-// absent.
+// quantization.cc. A scale or zero point is a scalar, or has one number per index of the axis; zero points
+// may be absent.
 struct QuantizedOperand {
   size_t x, scale, zero;  // operands of the node
 };
@@ -53,8 +53,7 @@ struct QuantizedOperand {
 Value* dequantized(Lowering& ctx, QuantizedOperand operand, DType to, int64_t axis = 0);
 // The operand, quantized to u8 as by DynamicQuantizeLinear, and dequantized.
 Value* rounded_to_bytes(Lowering& ctx, size_t x);
-// y, quantized to the element type of the node's result. Scale and zero point are the operands of these
-// numbers.
+// y, quantized to the element type of the node's result. `scale` and `zero` are indices of operands.
 Value* quantized(Lowering& ctx, Value* y, size_t scale, size_t zero, int64_t axis = 0);
 
 }  // namespace sardonyx::onnx_to_mil

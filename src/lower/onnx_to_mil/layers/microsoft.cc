@@ -249,7 +249,7 @@ std::vector<Value*> lower_GatherBlockQuantized(Lowering& ctx) {
 }
 
 std::vector<Value*> lower_MatMulNBits(Lowering& ctx) {
-  constexpr size_t kMostAxes = 3;  // of linear
+  constexpr size_t kMostAxes = 3;  // that Core ML's linear takes
   Value* x = ctx.in(0);
   const size_t rank = ctx.rank(0);
   Value *w = weight(ctx, weights_of(ctx)), *bias = ctx.in_or_null(5);

@@ -56,7 +56,7 @@ struct Attended {
 Attended attention(Lowering& ctx, Operands o) {
   MilBuilder& b = ctx.b;
   if (ctx.int_attr("past_present_share_buffer", 0) != 0)
-    ctx.unsupported("a past in a buffer of the most positions (past_present_share_buffer)");
+    ctx.unsupported("a past in a buffer of maximum size (past_present_share_buffer)");
   Value* q = o.q;
   const Dim size = dim(q, 3);
   if (!size.is_int()) ctx.unsupported("heads whose size is not known");
@@ -96,7 +96,7 @@ Value* part(Lowering& ctx, Value* x, int64_t at) {
 // tensor.
 std::vector<Value*> lower_PackedAttention(Lowering& ctx) {
   MilBuilder& b = ctx.b;
-  if (ctx.int_attr("do_rotary", 0) != 0) ctx.unsupported("attention that also turns queries and keys (do_rotary)");
+  if (ctx.int_attr("do_rotary", 0) != 0) ctx.unsupported("attention with a rotary embedding of queries and keys (do_rotary)");
   const int64_t heads = ctx.int_attr("num_heads", 0);
   const Dim all = ctx.in_dims(1)[1];
   if (!all.is_int()) ctx.unsupported("a projection of open size");

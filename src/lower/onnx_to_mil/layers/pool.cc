@@ -67,7 +67,7 @@ void for_each_offset(const Window& w, const std::function<void(const std::vector
 std::vector<int64_t> spatial(Lowering& ctx, std::span<const Dim> dims) {
   std::vector<int64_t> sizes;
   for (Dim d : dims.subspan(2)) {
-    if (!d.is_int()) ctx.unsupported("windows with dilation, or places of maxima, on sizes that are open");
+    if (!d.is_int()) ctx.unsupported("dilated windows, or indices of maxima, on sizes that are open");
     sizes.push_back(d.value());
   }
   return sizes;
@@ -81,7 +81,8 @@ std::vector<Value*> slices(Lowering& ctx, Value* x, const Pool& p, double fill) 
   constexpr int64_t kMost = 128;
   int64_t size = 1;
   for (int64_t k : w.kernel) size *= k;
-  if (size > kMost) ctx.unsupported(fmt::format("a window of {} places with dilation or with the places of its maxima", size));
+  if (size > kMost)
+    ctx.unsupported(fmt::format("a window of {} elements with dilation or with the indices of its maxima", size));
   const std::vector<int64_t> out = spatial(ctx, ctx.out_dims());
   if (w.is_padded()) {
     std::vector<int64_t> pads(4);
@@ -214,7 +215,7 @@ Value* indices_of(Lowering& ctx, const std::vector<Value*>& xs, const Pool& p) {
   MilBuilder& b = ctx.b;
   const Window& w = p.w;
   const auto dims = ctx.in_dims(0);
-  if (!dims[0].is_int() || !dims[1].is_int()) ctx.unsupported("the places of maxima among an open number of images");
+  if (!dims[0].is_int() || !dims[1].is_int()) ctx.unsupported("the indices of maxima among an open number of images");
   const std::vector<int64_t> in = spatial(ctx, dims);
   const bool by_columns = ctx.int_attr("storage_order", 0) != 0;
   std::vector<int64_t> step(in.size(), 1);
@@ -251,7 +252,7 @@ std::vector<Value*> lower_MaxPool(Lowering& ctx) {
   MilBuilder& b = ctx.b;
   const Pool p = pool_of(ctx);
   Value* x = ctx.in(0);
-  if (x->dtype() == DType::kI32) x = ctx.cast(x, DType::kF32);  // ONNX has pools of bytes only
+  if (x->dtype() == DType::kI32) x = ctx.cast(x, DType::kF32);  // the only integers that ONNX pools are bytes
   Value *best = nullptr, *indices = nullptr;
   if (p.is_dilated() || ctx.is_used(1)) {
     const std::vector<Value*> xs = slices(ctx, x, p, -std::numeric_limits<double>::infinity());
@@ -281,7 +282,7 @@ std::vector<Value*> lower_MaxUnpool(Lowering& ctx) {
   int64_t size = 1;
   std::vector<int64_t> natural, zeros(4);
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (!dims[i].is_int() || !out[i].is_int()) ctx.unsupported("places of maxima on sizes that are open");
+    if (!dims[i].is_int() || !out[i].is_int()) ctx.unsupported("indices of maxima on sizes that are open");
     const size_t k = i < 2 ? 0 : i - 2;
     natural.push_back(i < 2 ? dims[i].value()
                             : (dims[i].value() - 1) * strides[k] - pads[k] - pads[k + kernel.size()] + kernel[k]);

@@ -188,8 +188,8 @@ class Recurrent {
   }
 
  private:
-  // Swaps `axis` and the next axis; `dims` is the shape of the result. If one of them has size 1, a reshape
-  // does.
+  // Swaps `axis` and the next axis; `dims` is the shape of the result. A reshape suffices if one of them has
+  // size 1.
   Value* swapped(Value* v, size_t axis, const std::vector<Dim>& dims) {
     if (dims[axis].is(1) || dims[axis + 1].is(1)) return ctx_.reshape(v, dims);
     std::vector<int64_t> perm = iota(dims.size(), 0);

@@ -10,14 +10,14 @@
 namespace sardonyx::onnx_to_mil {
 namespace {
 
-// The expansion has n! terms without the shared minors, and 2^n with them.
+// Without sharing minors, the expansion has n! terms; with it, 2^n.
 constexpr int64_t kMostRows = 4;
 
 class Minors {
  public:
   Minors(Lowering& ctx, int64_t n) : b_(ctx.b), x_(ctx.in(0)), rank_(ctx.rank(0)), n_(n) {}
 
-  // Of the rows from `row` on and the columns in the bit set `columns`, which are as many: [..., 1, 1].
+  // The determinant of the rows from `row` on and of equally many columns, a bit set: [..., 1, 1].
   Value* minor(int64_t row, unsigned columns) {
     Value*& known = minors_[columns];
     if (known != nullptr) return known;

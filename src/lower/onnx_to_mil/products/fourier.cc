@@ -13,7 +13,7 @@
 namespace sardonyx::onnx_to_mil {
 namespace {
 
-constexpr int64_t kMost = 4096;  // of matrices of n * n numbers
+constexpr int64_t kMost = 4096;  // the constant matrix has n * n numbers
 
 // The matrix from n numbers with c parts to the first m results with d parts.
 TensorPtr matrix(int64_t n, int64_t c, int64_t m, int64_t d, bool inverse, DType dtype) {

@@ -258,7 +258,7 @@ void check_sum(Lowering& ctx, Dim terms, size_t w, size_t w_zero, bool columns) 
   if (terms.is_int() && terms.value() <= kExact) return;
   if (const auto sum = largest_sum(ctx, w, w_zero, columns); sum && *sum * kByte <= kMost) return;
   ctx.unsupported(
-      fmt::format("integers multiplied over more than {} places, whose sums single precision does not hold", kExact));
+      fmt::format("products of integers that sum more than {} terms, which single precision cannot represent", kExact));
 }
 
 // Reshapes a vector to [n, 1, 1]; returns other values unchanged.

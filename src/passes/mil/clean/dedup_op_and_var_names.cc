@@ -1,8 +1,8 @@
 // Renames ops and variables whose name occurs earlier in the function, in any of its blocks: name_1, name_2,
 // ...
 //
-// Names of ops and of variables are counted apart. Inputs and results of the function keep theirs; one name
-// for two of them is an error, since neither may change. After coremltools' pass of this name.
+// Names of ops and of variables are counted separately. Inputs and results of the function keep their names;
+// a name shared by two of them is an error, since neither may change. After coremltools' pass of this name.
 #include <fmt/format.h>
 
 #include <unordered_map>

@@ -58,9 +58,9 @@ Pass noop_elimination() {
       drop("add_filled", m::add(x, filled_zero), Numerics::kRounds),
       drop("mul", m::mul(x, splat(1))),
       drop("mul_filled", m::mul(x, filled_one)),
-      drop("sub", m::sub(x, zero), Numerics::kRounds),  // and so is -0 - -0
+      drop("sub", m::sub(x, zero), Numerics::kRounds),  // -0 - -0 is 0, too
       drop("floor_div", m::floor_div(x, one), Numerics::kExact,
-           [](const Match& found) { return is_inner(found) && is_integer(found[x]->dtype()); }),  // floats lose their fraction
+           [](const Match& found) { return is_inner(found) && is_integer(found[x]->dtype()); }),  // floats would be rounded
       drop("pow", m::pow(x, one)),
       drop("real_div", m::real_div(x, one)),
       drop("split", m::split(x)),  // into one piece, or into several of which only one has users

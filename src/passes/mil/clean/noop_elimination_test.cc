@@ -1,5 +1,5 @@
-// Checks what equal graphs do not show: that each rule declares whether it changes bits. A quotient shows
-// whether an op turned -0 into 0.
+// Checks what comparing graphs does not show: that each rule declares whether it changes bits. A division by
+// the result shows whether -0 became 0.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace sardonyx {
 namespace {
 
-// "", or what the elimination of y = OP does wrong.
+// The mistake in the elimination of y = OP, or "".
 std::string fault_of(std::string_view op, std::string_view type = "f32[1,2,3,5]") {
   const auto m = parse(fmt::format("opset 7 graph mil(x: {}) {{ y = {} z = real_div(f32 1, y) return z }}", type, op));
   const PipelineReport report = run_passes(*m, {.passes = {"noop_elimination"}, .verify_graph = true, .verify = Verify::kPass});

@@ -1,5 +1,5 @@
-// Checks what equal graphs do not show: the order of ops, names of ops and of inner values, drawings, and
-// options that are refused.
+// Checks what comparing graphs does not show: the order of ops, names of ops and of inner values, drawings,
+// and options that are refused.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -181,7 +181,7 @@ TEST(MilPassNames, EachIsGivenOnce) {
       "(x: f32[3], n: i32[]) { i, y = while_loop<cond=graph(i': i32[], v: f32[3]) { g = less(i', i32 3) return g }, "
       "body=graph(i'': i32[], v': f32[3]) { j = add(i'', i32 1) x' = exp(v') return j, x' }>(n, x) return y }",
       "while_loop=i_2,y[less=g][add=j exp=x_1]", true);
-  // An input that is a result has one name for both; another value cannot have that of an input.
+  // An input that is also a result has one name for both. No other value may take the name of an input.
   after("(x: f32[3]) { a = relu(x) return a, x }", "relu=a", false);
   const auto clash = parse("graph mil(x: f32[3]) { a = relu(x) return x = a }");
   EXPECT_THROW(run_passes(*clash, {.passes = {"dedup_op_and_var_names"}, .strict = true}), Error);

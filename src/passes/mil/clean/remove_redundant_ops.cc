@@ -1,9 +1,9 @@
 // Merges ops of one block that have the same type and the same operands into the first.
 //
-// Operands are the same when they are one value, or constants of fewer than 100 elements with the same dtype
-// and content (larger ones are const_deduplication's, and so are compressed ones). Ops with blocks, random
-// ones, those that write states, and results of the block stay. One walk in order, by hash: users of a
-// removed op get the first one before they are compared themselves. After coremltools' pass of this name.
+// Operands are the same if they are one value, or constants of fewer than 100 elements with the same dtype
+// and content (const_deduplication merges larger and compressed ones). Ops with blocks, random ops, ops that
+// write states, and results of the block stay. One walk in order, by hash: users of a removed op get the
+// first one before they are compared themselves. After coremltools' pass of this name.
 #include <unordered_map>
 
 #include "passes/mil/params.h"

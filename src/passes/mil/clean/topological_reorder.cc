@@ -84,7 +84,7 @@ Pass topological_reorder() {
                           context.log.count("moved", moved);
                           return moved > 0;
                         })
-      .not_idempotent("ops that moved to the end change places when they are moved again");
+      .not_idempotent("ops that moved to the end change their order when they move again");
 }
 
 }  // namespace sardonyx::mil

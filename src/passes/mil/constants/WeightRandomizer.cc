@@ -15,9 +15,9 @@ namespace {
 constexpr int64_t kWeight = 10;  // elements; smaller constants stay in the program
 constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
 
-// Number `place` of the random sequence `stream`, by splitmix64.
-uint64_t random_at(uint64_t stream, uint64_t place) {
-  uint64_t z = stream + (place + 1) * kGolden;
+// Element `index` of the random sequence `stream`, by splitmix64.
+uint64_t random_at(uint64_t stream, uint64_t index) {
+  uint64_t z = stream + (index + 1) * kGolden;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
   z = (z ^ z >> 27) * 0x94d049bb133111eb;
   return z ^ z >> 31;

@@ -1,6 +1,6 @@
 // Constants of a block that are equal, and constexpr ops of equal operands, become one: the first.
 //
-// Only constants with at least `const_threshold` elements (100 by default); never texts and single booleans.
+// Only constants with at least `const_threshold` elements (100 by default); never strings or boolean scalars.
 // Contents are compared only if type, shape and a few elements agree. A result of the block keeps its own
 // constant, and weights with different keys in memory (weight_key) stay apart. After coremltools' pass of
 // this name, which also merges constants that differ by 1e-12.

@@ -26,7 +26,7 @@ namespace sardonyx::mil {
 namespace {
 
 constexpr uint64_t kMemoryCap = 4ull << 30;
-constexpr int kMaxDeferred = 8;  // nested in each other
+constexpr int kMaxDeferred = 8;  // nesting depth
 
 bool has_value(const Node& n) {
   static const std::set<std::string_view> kOps = {"abs",

@@ -1,12 +1,13 @@
 //   gather(E), matmul(x, W)    =>    gather(E), matmul<transpose_y = !transpose_y>(x, E)      if W is E transposed
 //
-// Language models use their embedding as last layer, and exporters store it twice, the second time transposed.
-// W and E are constant matrices of one block with at least `threshold` elements (100). W has no other users
-// than products; E any, but of two matrices that only products use, the first one stays. A product with W that
-// fuse_matmul_weight_bias will turn into a layer keeps W: a layer's weight is transposed anyway, and
-// const_deduplication merges it with E. Weights with different keys (weight_key) stay apart.
+// Language models use their embedding as last layer, and exporters store it twice, the second time
+// transposed. W and E are constant matrices of one block with at least `threshold` elements (100). Only
+// products use W; E may have any users, but if only products use both matrices, the first one stays. A
+// product with W that fuse_matmul_weight_bias will fuse into a linear layer keeps W: a layer's weight is
+// transposed anyway, and const_deduplication merges it with E. Weights with different keys (weight_key) stay
+// apart.
 //
-// After what coremltools writes for a tied embedding of PyTorch, which it sees as one tensor.
+// This gives what coremltools writes for a tied embedding of PyTorch, which it sees as one tensor.
 #include <algorithm>
 #include <unordered_map>
 
@@ -18,7 +19,7 @@ namespace {
 
 constexpr int64_t kSampled = 16;
 
-// Of the first elements of the first row, or of the first column.
+// A hash of the first elements of the first row, or of the first column.
 uint64_t sample(const Tensor& t, bool column) {
   const auto width = static_cast<size_t>(bit_width(t.dtype())) / 8;
   const int64_t count = std::min(t.shape()[column ? 0 : 1], kSampled);
@@ -67,7 +68,7 @@ class Share {
   }
 
  private:
-  // Those that stay in any case come first.
+  // Matrices that stay in any case come first.
   std::vector<Value*> matrices() const {
     std::vector<Value*> all = constants_of(g_);
     std::erase_if(all, [&](const Value* v) {
@@ -82,9 +83,9 @@ class Share {
     const TensorPtr& t = w.constant();
     const auto [begin, end] = seen_.equal_range(sample(*t, /*column=*/true));
     if (begin == end) return nullptr;
-    const TensorPtr turned = transposed(t, {1, 0});
+    const TensorPtr transpose = transposed(t, {1, 0});
     for (auto at = begin; at != end; ++at) {
-      if (weight_key(*at->second) == weight_key(w) && at->second->constant()->equals(*turned)) return at->second;
+      if (weight_key(*at->second) == weight_key(w) && at->second->constant()->equals(*transpose)) return at->second;
     }
     return nullptr;
   }

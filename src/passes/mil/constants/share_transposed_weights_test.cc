@@ -1,4 +1,4 @@
-// Keys of weights, which programs in memory have.
+// Keys of weights, which only programs in memory have.
 #include <gtest/gtest.h>
 
 #include "sardonyx/ir.h"
@@ -7,7 +7,7 @@
 namespace sardonyx {
 namespace {
 
-// The nodes that are left when E has key "a" and W, which is E transposed, has this one.
+// The nodes that are left if E has key "a" and W, which is E transposed, has this key.
 size_t nodes_left(const char* key) {
   const auto m = parse(R"(
 graph mil(x: f32[5,2], i: i32[7]) mil_opset "CoreML7" {

@@ -144,7 +144,7 @@ Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& s
       int64_t inner = 1;
       for (size_t i = 2; i < shape.size(); ++i) inner *= shape[i];
       const auto count = static_cast<int64_t>(out.size() / width);
-      // A run of neighbours has one channel.
+      // A run of adjacent elements has one channel.
       const int64_t run = transposed ? inner : inner * shape[1];
       for (int64_t k = 0, n = 0; k < count; k += n) {
         const int64_t block = (begin + k) / run;

@@ -17,8 +17,8 @@ TensorPtr tensor_of(DType dtype, std::vector<int64_t> shape, const std::vector<d
 
 // The constants of a graph: its own, then those of const ops, in order. Without those of nested graphs.
 std::vector<Value*> constants_of(Graph& g);
-// The weight_key of a const op with "=" before it, "" without one: in memory, programs may give weights keys, and
-// weights with different keys stay apart.
+// The weight_key of a const op with "=" before it, or "" if it has none: programs in memory may give weights
+// keys, and weights with different keys stay apart.
 std::string weight_key(const Value& v);
 
 // The constant value of v, seen through an op that only reshapes it (compose_conv1d leaves such weights);
@@ -33,11 +33,11 @@ struct Convolution {
   int64_t groups = 1;
   int64_t channels = 0;  // of the result
 };
-// `any_weight`: the weight may also be compressed or computed, if its shape is known.
+// With `any_weight`, the weight may also be compressed or computed, if its shape is known.
 std::optional<Convolution> convolution(Node& n, PassContext& context, bool any_weight = false);
 
 // scale * conv(x) + shift as a conv with new weights; scale and shift have one element, or one per channel of
-// the result. Null if a weight would change that is not constant.
+// the result. Null if that would change a weight that is not constant.
 Value* scaled(Rewriter& b, const Convolution& conv, const std::vector<double>& scale, const std::vector<double>& shift);
 
 // The elements of a constant that varies along channels only: of shape (1, C, 1, ...) or (C, 1, ...) with

@@ -3,7 +3,7 @@
 //
 // Also for conv_transpose, and after a transpose for c - conv, which negates the weights. c is one number or
 // one per channel; the convolution (and the transpose) must have no other user. A compressed or computed
-// weight cannot change: that stops c - conv, and a single number for a convolution without bias and
+// weight cannot change, which rules out c - conv, and a scalar c for a convolution without bias and
 // transpose. After coremltools' pass of this name.
 #include <algorithm>
 
@@ -12,7 +12,7 @@
 namespace sardonyx::mil {
 namespace {
 
-constexpr Var conv{"conv"}, moved{"moved"}, c{"c"};
+constexpr Var conv{"conv"}, transpose_op{"transpose_op"}, c{"c"};
 
 // The two vectors of conv * scale + shift that the root computes; nullopt when the constant is not one per
 // channel.
@@ -35,14 +35,14 @@ Value* build(Rewriter& b, const Match& found) {
   if (!layer || !found[conv]->ranked()) return nullptr;
   const size_t rank = found[conv]->type()->rank();
   const Tensor& t = *found[c]->constant();
-  if (found[moved] == nullptr) {
+  if (found[transpose_op] == nullptr) {
     auto constant = per_channel(t, rank - 2, layer->channels);
     if (!constant || (constant->size() == 1 && layer->weight == nullptr && layer->bias == nullptr)) return nullptr;
     const ScaleShift a = scale_shift(found, std::move(*constant));
     return scaled(b, *layer, a.scale, a.shift);
   }
   // After the transpose, the channel axis is where perm has 1.
-  Node& transpose = found.node(moved);
+  Node& transpose = found.node(transpose_op);
   const auto perm = Transpose(transpose, b.facts()).perm();
   if (!perm) return nullptr;
   std::vector<double> constant;
@@ -66,7 +66,7 @@ Pass fuse_conv_bias() {
   using namespace pattern;
   namespace m = pattern::mil;
   const Pattern layer = sole(any_of(m::conv(any), m::conv_transpose(any))).as(conv);
-  const Pattern transpose = sole(m::transpose(layer)).as(moved), inner = any_of(layer, transpose);
+  const Pattern transpose = sole(m::transpose(layer)).as(transpose_op), inner = any_of(layer, transpose);
   return Rule{
       .numerics = Numerics::kRounds,
       .match = any_of(m::add(inner, constant.as(c)), m::sub(inner, constant.as(c)), m::sub(constant.as(c), transpose)),

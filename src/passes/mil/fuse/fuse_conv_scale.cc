@@ -1,8 +1,8 @@
 //   x ── conv ── mul(c) or real_div(c) ── y    =>    x ── conv ── y
 //
-// Also for conv_transpose. c is one number or one per channel: (C, 1, ...) or (1, C, 1, ...), also where C is
-// 1; the convolution must have no other user. Divisors may be zero and factors infinite, as in coremltools:
-// an infinite or NaN result stays one of these, not always the same. After coremltools' pass of this name.
+// Also for conv_transpose. c is one number or one per channel: (C, 1, ...) or (1, C, 1, ...), also if C is 1;
+// the convolution must have no other user. Divisors may be zero and factors infinite, as in coremltools:
+// infinities and NaN stay infinite or NaN, but may become the other. After coremltools' pass of this name.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr Var conv{"conv"}, c{"c"};
 
-// The convolution with its weights times c, if all factors are finite; without `finite`, if one is not.
+// The convolution with its weights times c, if all factors are finite; with `finite` = false, if one is not.
 Value* fuse(Rewriter& b, const Match& found, bool finite) {
   const auto layer = convolution(found.node(conv), b.context());
   if (!layer) return nullptr;

@@ -1,9 +1,9 @@
 //   x ── space_to_batch<b> ── conv ── batch_to_space<b> ── y    =>    x ── conv<dilations=b> ── y
 //
 // Two-dimensional convolutions only. Paddings, if any, must be those of `same`: half of the dilated kernel's
-// reach, and at the end enough to fill the last block, which the crops remove again. A convolution with
-// paddings, strides or dilations of its own stays: they mean something else between blocks. Values in between
-// must have no other users. After coremltools' pass of this name.
+// reach, and at the end enough to fill the last block, which the crops remove again. A convolution with its
+// own paddings, strides or dilations stays, since these act between blocks. Values in between must have no
+// other users. After coremltools' pass of this name.
 #include <algorithm>
 
 #include "passes/mil/constants/weights.h"

@@ -1,7 +1,7 @@
 //   x: rank 4 ── mul(g) ── add(b) ── y    =>    x ── batch_norm<gamma = g, beta = b> ── y
 //
 // g and b have the shape (1, C, 1, 1) or (C, 1, 1), with more than one channel. The product must have no
-// other user and not be returned by the block; coremltools' pass of this name asks this of the sum, too.
+// other user and not be returned by the block; coremltools' pass of this name requires this of the sum, too.
 // Relaxed: batch_norm divides by sqrt(1 + 1e-5), its default epsilon.
 #include "passes/mil/constants/weights.h"
 

@@ -7,13 +7,13 @@
 //   4  as 1, with v = mean(x * x) - m * m, means being sums times 1/n    both
 //   5  (x - m) * rsqrt(v + eps), also + beta and then * gamma        layer_norm over axis 1 of rank 4; beta becomes beta * gamma
 //
-// layer_norm: the axes are the last ones, gamma and beta have their shape. instance_norm: rank 4, the axes
-// are (2, 3) and gamma and beta vary along axis 1, or the axes are (1, 2) and they vary along axis 3: then
-// with transposes around it. More than one channel. What stops it: a reduction that drops its axes, other
-// axes in the second one, an epsilon that is not a scalar constant, gamma or beta that are computed or have
-// another shape, other users of x (but in 5) or of values in between. In 5, a first user of the result that
-// adds without a product after it; beta may be one number. We are stricter than coremltools' pass of this
-// name, which checks neither the factors of 4 nor along which axis gamma varies.
+// layer_norm: the axes are the last ones, and gamma and beta have their shape. instance_norm: rank 4; the
+// axes are (2, 3) and gamma and beta vary along axis 1, or the axes are (1, 2), they vary along axis 3, and
+// transposes go around the op. There must be more than one channel. What stops it: a reduction that drops its
+// axes, different axes in the second reduction, an epsilon that is not a scalar constant, gamma or beta that
+// are computed or have another shape, other users of x (except in 5) or of values in between. In 5, also a
+// first user of the result that adds without a product after it; beta may be one number. We are stricter than
+// coremltools' pass of this name, which checks neither the factors of 4 nor along which axis gamma varies.
 #include <algorithm>
 #include <cmath>
 
@@ -24,7 +24,7 @@ namespace sardonyx::mil {
 namespace {
 
 constexpr Var x{"x"}, mean{"mean"}, spread{"spread"}, eps{"eps"}, gamma{"gamma"}, beta{"beta"}, factor{"factor"};
-constexpr Var centred{"centred"}, sum{"sum"}, squares{"squares"}, one_nth{"one_nth"}, one_nth2{"one_nth2"};
+constexpr Var centered{"centered"}, sum{"sum"}, squares{"squares"}, one_nth{"one_nth"}, one_nth2{"one_nth2"};
 
 size_t users(const Value* v) {
   size_t n = 0;
@@ -154,7 +154,7 @@ bool is_added_first(const Node& n) {
 bool over_axis_1(const Match& found) {
   const auto axes = axes_of(found, mean, spread);
   return axes == std::vector<int64_t>{-3} && found.type(x)->rank() == 4 && is_scalar(found[eps]) &&
-         stays_inside(found[centred], 3);
+         stays_inside(found[centered], 3);
 }
 
 // Constants are made in the order of the operands, as in coremltools.
@@ -187,8 +187,8 @@ Pass fuse_layernorm_or_instancenorm() {
     const Pattern r = m::mul(constant.as(gamma), sole(inverse)).as(factor);
     return m::add(sole(m::mul(x, r)), sole(m::sub(constant.as(beta), sole(m::mul(mu, factor)))));
   };
-  const Pattern centre = m::sub(x, average).as(centred);
-  const Pattern plain = m::mul(centre, sole(m::rsqrt(variance(m::mul(centred, centred)))));
+  const Pattern center = m::sub(x, average).as(centered);
+  const Pattern plain = m::mul(center, sole(m::rsqrt(variance(m::mul(centered, centered)))));
 
   std::vector<Rule> rules;
   rules.push_back({

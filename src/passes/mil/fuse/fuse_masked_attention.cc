@@ -1,10 +1,11 @@
 //   q ── mul(c) ── matmul ── add ── softmax ── matmul ── y    =>    q ── scaled_dot_product_attention ── y
 //                    k ┘   mask ┘             v ┘                     k, v, mask ┘
 //
-// From iOS 18 on. The op's own scale is 1 / sqrt(E), E the size of q's last axis, and another c goes into q; it may stand
-// behind the product, too. ONNX's Attention has other results for rows of a mask that hide all keys, so attention with a
-// computed mask comes here as single ops. q, k and v have the same leading axes, the mask does not widen the scores, and
-// nothing else reads what is between. Constant masks stay, since fuse_attention knows their rows.
+// From iOS 18 on. The op's own scale is 1 / sqrt(E), where E is the size of q's last axis; any other c is
+// multiplied into q. The mul may also follow the product. For rows of a mask that hide all keys, ONNX's
+// Attention gives other results than this op, so attention with a computed mask arrives here as separate ops.
+// q, k and v have the same leading axes, the mask does not widen the scores, and values in between have no
+// other users. Constant masks stay, since fuse_attention knows their rows.
 // coremltools has no such pass: it gets the op from PyTorch.
 #include <cmath>
 
@@ -20,7 +21,7 @@ bool has_flags(Node& n, PassContext& context, bool x, bool y) {
   return matmul.transpose_x() == x && matmul.transpose_y() == y;
 }
 
-// k where v is k with its last two axes swapped; else null.
+// k, if v is k with its last two axes swapped; else null.
 Value* swapped_last(Value* v, PassContext& context) {
   const auto t = Transpose::of(v->def(), context.facts);
   const auto perm = t && v->has_one_use() ? t->perm() : std::nullopt;

@@ -2,7 +2,8 @@
 //
 // W is constant, of rank 2, and neither operand is transposed. From iOS 17 on, gather needs ids that are not
 // negative: a select adds the number of rows, which an op computes, as in coremltools. The one-hot value must
-// have no other user. After its pass of this name, whose picture gathers with the one-hot value itself.
+// have no other user. After coremltools' pass of this name, whose documentation draws a gather with the
+// one-hot value itself.
 #include "passes/mil/constants/weights.h"
 
 namespace sardonyx::mil {

@@ -35,16 +35,16 @@ Pass fuse_pad_conv() {
         const size_t rank = perm->size(), missing = 2 * rank - amounts->size();
         std::vector<int64_t> all(*amounts);
         all.insert(all.begin(), missing, 0);
-        std::vector<int64_t> moved(all);
+        std::vector<int64_t> pads(all);
         for (size_t i = 0; i < rank; ++i) {
           const auto axis = static_cast<size_t>((*perm)[i]);
-          moved[2 * i] = all[2 * axis];
-          moved[2 * i + 1] = all[2 * axis + 1];
+          pads[2 * i] = all[2 * axis];
+          pads[2 * i + 1] = all[2 * axis + 1];
         }
-        const auto tail = moved.begin() + static_cast<std::ptrdiff_t>(missing);
-        if (std::any_of(moved.begin(), tail, [](int64_t p) { return p != 0; })) return nullptr;
+        const auto tail = pads.begin() + static_cast<std::ptrdiff_t>(missing);
+        if (std::any_of(pads.begin(), tail, [](int64_t p) { return p != 0; })) return nullptr;
         Value* transposed = b.like(found.root(), {{"x", found[x]}});
-        return b.like(pad, {{"x", transposed}, {"pad", std::vector<int64_t>(tail, moved.end())}});
+        return b.like(pad, {{"x", transposed}, {"pad", std::vector<int64_t>(tail, pads.end())}});
       },
   };
 }

@@ -8,7 +8,7 @@
 namespace sardonyx::mil {
 namespace {
 
-constexpr Var x{"x"}, input{"input"}, moved{"moved"}, a{"a"};
+constexpr Var x{"x"}, input{"input"}, transpose_op{"transpose_op"}, a{"a"};
 
 TensorPtr slopes(const Tensor& t) {
   std::vector<double> alpha = doubles(t);
@@ -36,21 +36,21 @@ Pass fuse_prelu() {
   return std::vector<Rule>{
       {.name = "channels_last",
        .numerics = Numerics::kRounds,  // 0 may become -0
-       .match = relus(m::transpose(input).as(moved)),
+       .match = relus(m::transpose(input).as(transpose_op)),
        .when =
            [](const Match& found) {
              const TensorPtr& t = found[a]->constant();
              const bool last = t->rank() >= 1 && t->shape().back() == t->size() && has_channels(found[input], *t);
-             const auto perm = Transpose(found.node(moved), found.context().facts).ints_in("perm");
+             const auto perm = Transpose(found.node(transpose_op), found.context().facts).ints_in("perm");
              // The two relus are the only users of the transpose.
              size_t users = 0;
-             for ([[maybe_unused]] const Use& u : found[moved]->uses()) ++users;
+             for ([[maybe_unused]] const Use& u : found[transpose_op]->uses()) ++users;
              return last && perm == std::vector<int64_t>{0, 2, 3, 1} && users == 2;
            },
        .build =
            [](Rewriter& b, const Match& found) {
              Value* y = b.prelu(found[input], {.alpha = slopes(*found[a]->constant())});
-             return b.like(found.node(moved), {{"x", y}});
+             return b.like(found.node(transpose_op), {{"x", y}});
            }},
       {.name = "channels_first",
        .numerics = Numerics::kRounds,

@@ -1,7 +1,8 @@
 //   matmul(x * a, y * b)    =>    matmul(x * (a * b), y)      of numbers a and b; a transpose may follow either factor
 //
-// PyTorch's exporter multiplies the queries and the keys of attention by the root of its scale each. The products must have no other
-// user. Floats only; not if a * b overflows or vanishes in half precision.
+// PyTorch's exporter multiplies both the queries and the keys of attention by the root of its scale. The
+// products must have no other user. Floats only, and only if a * b neither overflows nor vanishes in half
+// precision.
 #include <cmath>
 
 #include "rewrite/mil_rewriter.h"
@@ -24,11 +25,11 @@ Pass fuse_product_scales() {
         const double scale = *first * *second;
         constexpr double kLeast = 0x1p-14, kMost = 65504;
         if (!(std::abs(scale) >= kLeast && std::abs(scale) <= kMost)) return nullptr;
-        const auto turned = [&](Var transpose, Value* v) {
+        const auto retransposed = [&](Var transpose, Value* v) {
           return found[transpose] == nullptr ? v : at.like(*found[transpose]->def(), {{"x", v}});
         };
-        Value* scaled = turned(xt, at.mul(found[x], at.scalar(d, scale)));
-        return at.like(found.root(), {{"x", scaled}, {"y", turned(yt, found[y])}});
+        Value* scaled = retransposed(xt, at.mul(found[x], at.scalar(d, scale)));
+        return at.like(found.root(), {{"x", scaled}, {"y", retransposed(yt, found[y])}});
       },
   };
 }

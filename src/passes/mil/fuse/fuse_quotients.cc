@@ -1,8 +1,8 @@
 //   floor(x / y)    =>    floor_div(x, y)
 //   1 / sqrt(x)     =>    rsqrt(x)
 //
-// Of floats. The inner op must have no other user. divide_to_multiply, which comes later, would round x * (1 / y) to the other side of
-// an integer. coremltools has no such pass: it gets both ops from PyTorch.
+// Floats only. The inner op must have no other user. divide_to_multiply, which comes later, would round x *
+// (1 / y) to the other side of an integer. coremltools has no such pass: it gets both ops from PyTorch.
 #include "rewrite/mil_rewriter.h"
 
 namespace sardonyx::mil {

@@ -1,6 +1,6 @@
 //   x ── sigmoid ── mul(x) ── y    =>    x ── silu ── y
 //
-// ONNX has had no operator for it before opset 24, and JAX none. The sigmoid must have no other user.
+// ONNX has no operator for it before opset 24, and JAX has none. The sigmoid must have no other user.
 // coremltools has no such pass: it gets silu from PyTorch and TensorFlow.
 #include "rewrite/mil_rewriter.h"
 

@@ -1,7 +1,7 @@
 //   x ── slice [0, a), slice [a, b), ... slice [z, n)    =>    x ── split<a, b - a, ...>
 //
-// Slices of x along one axis that are neighbours and cover it, each once. They may be in any order; other users of x do not matter. Not by
-// coremltools, which gets split and chunk from PyTorch as they are.
+// Adjacent slices of x along one axis that cover it, each element once. They may be in any order; other users
+// of x do not matter. coremltools has no such pass: it gets split and chunk from PyTorch as they are.
 #include <map>
 
 #include "passes/mil/fuse/slices.h"

@@ -26,8 +26,8 @@ Pass fuse_transpose_matmul() {
           [](Rewriter& b, const Match& found) {
             const Matmul product(found.root(), b.facts());
             Value *x = swapped(found, 0), *y = swapped(found, 1);
-            const auto flag = [&](const Value* moved, std::string_view slot) {
-              return moved != nullptr ? Rewriter::Flags(!product.flag_in(slot)) : product.value_in(slot);
+            const auto flag = [&](const Value* absorbed, std::string_view slot) {
+              return absorbed != nullptr ? Rewriter::Flags(!product.flag_in(slot)) : product.value_in(slot);
             };
             return b.like(found.root(), {{"x", x != nullptr ? x : found.root().input(0)},
                                          {"y", y != nullptr ? y : found.root().input(1)},

@@ -1,4 +1,4 @@
-// Slices that cut one axis of known size, and what several of them make of one value.
+// Slices along one axis of known size.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,8 @@ struct AxisSlice {
   int64_t begin, end, size;  // of the axis
 };
 
-// n as a slice of [begin, end) along one axis, with steps of one; nullopt if it is something else, or cuts nothing.
+// n as a slice of [begin, end) along one axis, with step 1; nullopt if it is something else, or removes
+// nothing.
 inline std::optional<AxisSlice> axis_slice(Node& n, PassContext& context) {
   const auto slice = SliceByIndex::of(n, context.facts);
   if (!slice) return std::nullopt;

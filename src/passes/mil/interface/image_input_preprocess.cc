@@ -5,8 +5,8 @@
 // inputs: NAME:nhwc, several on separate lines or separated by commas, "#0" for the first; NAME alone has its
 // channels first already. In memory, coremltools' `input_types` give them. Without them nothing changes.
 // Callers then pass the image with channels first; reduce_transposes removes the transpose if the program
-// transposes back. Function main only. An input with such a transpose stays. Relaxed: the input differs.
-// After coremltools' pass of this name.
+// transposes back. Only the function main changes. An input that such a transpose already reads stays.
+// Relaxed: the input differs. After coremltools' pass of this name.
 #include <fmt/format.h>
 
 #include "passes/mil/interface/interface_options.h"
@@ -23,7 +23,7 @@ bool is_done(const Value& input, const std::string& name) {
   return input.has_one_use() && use->owner->is("transpose") && use->owner->result()->name().view() == name;
 }
 
-bool turn(Graph& g, size_t i, PassContext& context) {
+bool move_channels_first(Graph& g, size_t i, PassContext& context) {
   Value& v = *g.input(i);
   const std::string name = std::string(g.inputs()[i].name.view()) + std::string(kSuffix);
   if (is_done(v, name)) return false;
@@ -83,7 +83,7 @@ Pass image_input_preprocess() {
                                {fmt::format("expected nhwc or nchw, in '{}'", entry)});
                  if (i == SIZE_MAX)
                    throw Error(ErrorCode::kInvalidArgument, fmt::format("there is no input '{}' to treat as an image", name));
-                 if (layout == "nhwc") changed |= turn(main->graph(), i, context);
+                 if (layout == "nhwc") changed |= move_channels_first(main->graph(), i, context);
                }
                return changed;
              })

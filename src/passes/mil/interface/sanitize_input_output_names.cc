@@ -1,10 +1,10 @@
 // Gives inputs and results of the function main names that Core ML accepts everywhere:
 // [a-zA-Z_][a-zA-Z0-9_]*.
 //
-// Other characters become "_"; a name that begins with a digit gets "var_" before it, a word of MIL's text
-// form ("state", "fp16") "_workaround" after it. A new name that is in use already, or that a later port
-// keeps, gets a number. Inner names stay. The only pass of the presets that renames inputs and results: after
-// coremltools' pass of this name, which would give two inputs one name.
+// Other characters become "_". A name that begins with a digit gets "var_" before it, and a word of MIL's
+// text form ("state", "fp16") gets "_workaround" after it. A new name that is already in use, or that a later
+// port keeps, gets a number. Inner names stay. This is the only pass of the presets that renames inputs and
+// results. After coremltools' pass of this name, which would give two inputs one name.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ size_t sanitize(Graph& g) {
   };
   std::unordered_map<const Value*, std::vector<size_t>> ports;
   for (size_t i = 0; i < g.outputs().size(); ++i) ports[g.output(i)].push_back(i);
-  // The result v: `made` maps the names that it has had so far to the new ones.
+  // Renames v, a result; `made` maps its previous names to the new ones.
   using Made = std::vector<std::pair<Name, Name>>;
   const auto rename_results = [&](const Value& v, Made made) {
     for (size_t i : ports[&v]) {

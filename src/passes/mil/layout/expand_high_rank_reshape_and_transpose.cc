@@ -1,12 +1,12 @@
 //   x ── reshape (rank 6 and more) ── transpose<p> ── reshape (rank 5 and less)
 //     =>    x ── reshape ── transpose ── ... ── reshape      of rank 5 and less
 //
-// Axes that p keeps side by side count as one. If fewer than six are left, one reshape and one transpose are
-// enough. Otherwise each step transposes (done, before, axis, behind), of rank 4, by <0,2,1,3>, which moves
-// one axis to the front. All sizes that are open, such as the batch, must lie in one such group, which is -1 in
-// the shapes. The inner reshape and the transpose must have no other user. Before that, elementwise ops of more
-// than five axes, such as quantize, move behind the last reshape, and two reshapes become one. After coremltools'
-// pass of this name, which needs known sizes and no ops in between.
+// Adjacent axes that p keeps together count as one. If fewer than six are left, one reshape and one transpose
+// are enough. Otherwise each step transposes (done, before, axis, behind), of rank 4, by <0,2,1,3>, which
+// moves one axis to the front. All open sizes, such as the batch, must lie in one such group, which is -1 in
+// the shapes. The inner reshape and the transpose must have no other user. Before that, elementwise ops of
+// more than five axes, such as quantize, move behind the last reshape, and two reshapes become one. After
+// coremltools' pass of this name, which requires known sizes and no ops in between.
 #include <algorithm>
 
 #include "passes/mil/params.h"
@@ -18,7 +18,7 @@ constexpr int64_t kOpen = -1;
 
 int64_t times(int64_t a, int64_t b) { return a == kOpen || b == kOpen ? kOpen : a * b; }
 
-// Axes i and i + 1 of the result that are also neighbours in the operand count as one axis.
+// Axes i and i + 1 of the result that are also adjacent in the operand, in this order, count as one axis.
 struct Groups {
   std::vector<int64_t> sizes;  // of the operand's axes, in its order
   std::vector<int64_t> perm;
@@ -66,7 +66,8 @@ Value* step_by_step(Rewriter& b, Value* x, const Groups& g) {
   return x;
 }
 
-// The only operand of an elementwise op that is not a constant for all elements; null if the op is another one, or has other axes.
+// The only operand of an elementwise op that is not a scalar constant; null if there are several, or the op
+// changes the rank.
 Value* data_of(const Value& v) {
   const Node* n = v.def();
   if (n == nullptr || n->num_results() != 1 || !(n->has(Trait::kElementwise) || n->has(Trait::kShapePreserving)))

@@ -1,9 +1,11 @@
 //   x ── reshape f32[3,2,2,4,2,6] ── reduce_mean<axes={2,4}>    =>    x ── reshape f32[6,2,4,2,6] ── reduce_mean<axes={1,3}>
 //
-// Core ML's tensors have five axes at most. An op on more treats neighbouring axes alike, so that they count as one: it runs between
-// reshapes, and reshapes of reshapes are one. What remains has six axes or more: transposes of that many groups, which
-// expand_high_rank_reshape_and_transpose takes apart, and ops that are not named here.
-// What stops it: sizes of 0; two merged axes of open sizes; operands whose sizes are not known to be the result's.
+// Core ML's tensors have five axes at most. An op on more treats some adjacent axes alike, so it runs between
+// reshapes that merge these axes, and consecutive reshapes become one. Ops that still need six axes remain:
+// transposes of that many groups, which expand_high_rank_reshape_and_transpose decomposes, and ops that are
+// not named here.
+// What stops it: sizes of 0; two merged axes of open sizes; operands whose sizes are not known to be the
+// result's.
 // Exact: no element changes.
 #include <algorithm>
 #include <numeric>
@@ -16,7 +18,8 @@ namespace {
 constexpr size_t kMost = 5;
 using Ints = std::vector<int64_t>;
 
-// Neighbouring axes that count as one: the first axis of each group. Axes are those of the result or operand with the most.
+// Adjacent axes that count as one: the first axis of each group. Axes are numbered as in the result or
+// operand that has the most.
 struct Groups {
   std::vector<size_t> first;
   size_t rank = 0;
@@ -30,7 +33,7 @@ struct Groups {
     }
     return g;
   }
-  // `axis` alone.
+  // Three groups: the axes before `axis`, `axis` alone, the axes after it.
   static Groups around(size_t rank, size_t axis) {
     return by(rank, [&](size_t d) { return d != axis && d != axis + 1; });
   }
@@ -51,7 +54,7 @@ std::optional<Ints> shape_of(std::span<const Dim> dims) {
   return std::ranges::count(shape, -1) <= 1 ? std::optional(shape) : std::nullopt;
 }
 
-// v's sizes merged. Missing axes at its front have size 1, and groups of them alone are left out.
+// v's sizes merged. Axes that v lacks at its front have size 1, and groups of only such axes are left out.
 std::optional<Ints> merged_shape(const Value& v, const Groups& g) {
   const auto dims = v.type()->dims();
   const size_t missing = g.rank - dims.size();
@@ -88,7 +91,7 @@ class Merger {
         put(n, *made);
         changed = true;
       } else {
-        while (n.prev() != before) g_.erase(*n.prev());  // operands made in vain
+        while (n.prev() != before) g_.erase(*n.prev());  // operands made before giving up
       }
     }
     for (Node* n = g_.last(); n != nullptr; n = n->prev()) {
@@ -102,7 +105,7 @@ class Merger {
  private:
   static bool is_view(const Node& n) { return n.is("reshape") || n.is("expand_dims") || n.is("squeeze"); }
 
-  // The value of five axes or less of which v is another shape; v if there is none.
+  // The value of at most five axes that v is a reshape of; v if there is none.
   static Value* source(Value* v) {
     while (is_high(v) && v->def() != nullptr && is_view(*v->def()) && v->def()->input(0)->ranked()) v = v->def()->input(0);
     return v;
@@ -115,7 +118,7 @@ class Merger {
     return shape_of(from->type()->dims()) == shape ? from : b_.reshape(from, *shape);
   }
 
-  // Puts `made`, of other axes, in n's place.
+  // Replaces n by `made`, reshaped to n's type.
   void put(Node& n, Value& made) {
     Value& old = *n.result();
     const auto shape = shape_of(old.type()->dims());
@@ -141,21 +144,22 @@ class Merger {
     return nullptr;
   }
 
-  // A reshape of a value that is a shape of another one.
+  // A reshape of a reshape.
   Value* view(Node& n) {
     Value* from = source(n.input(0));
     if (from == n.input(0) || is_high(n.result())) return nullptr;
     return b_.reshape(from, *shape_of(n.result()->type()->dims()));
   }
 
-  // Whether operand v has axis d of the result, of another size than 1; nullopt if neither is known.
+  // Whether operand v has axis d of the result with the same size, which is not 1; nullopt if that is
+  // unknown.
   static std::optional<bool> has_axis(const Value& v, size_t d, std::span<const Dim> result) {
     const size_t missing = result.size() - v.type()->rank();
     if (d < missing || v.type()->dim(d - missing).is(1)) return false;
     return v.type()->dim(d - missing) == result[d] ? std::optional(true) : std::nullopt;
   }
 
-  // Axes that all operands have or lack together, before `last`; others are alone.
+  // Merges axes before `last` that all operands have or lack together; axes from `last` on stay separate.
   static std::optional<Groups> broadcast(const std::vector<Value*>& operands, std::span<const Dim> result, size_t last) {
     std::vector<std::vector<bool>> kinds;
     for (size_t d = 0; d < last; ++d) {
@@ -166,7 +170,7 @@ class Merger {
         kind.push_back(*has);
       }
     }
-    const std::vector<bool>* group = nullptr;  // of the axes so far, without those of size 1
+    const std::vector<bool>* group = nullptr;  // of the last axis whose size is not 1
     return Groups::by(result.size(), [&](size_t d) {
       if (d == 1 && last > 0 && !result[0].is(1)) group = &kinds[0];
       if (d >= last) return false;
@@ -200,7 +204,7 @@ class Merger {
     Value *x = n.input(0), *y = n.input(1);
     const size_t rank = n.result()->type()->rank();
     if (!x->ranked() || !y->ranked() || x->type()->rank() < 2 || y->type()->rank() < 2) return nullptr;
-    // The operands' own last two axes are no axes of the result.
+    // The last two axes of the operands do not correspond to axes of the result.
     const auto g = broadcast({x, y}, n.result()->type()->dims(), rank - 2);
     if (!g || g->size() > kMost) return nullptr;
     Value *p = merged(x, *g), *q = merged(y, *g);
@@ -241,14 +245,14 @@ class Merger {
     const size_t rank = x->type()->rank();
     const auto perm = Transpose(n, context_.facts).perm();
     if (!perm || perm->size() != rank) return nullptr;
-    std::vector<size_t> place(rank);  // of the operand's axes in the result
-    for (size_t i = 0; i < rank; ++i) place[static_cast<size_t>((*perm)[i])] = i;
-    const Groups g = Groups::by(rank, [&](size_t d) { return place[d] == place[d - 1] + 1; });
+    std::vector<size_t> position(rank);  // of the operand's axes in the result
+    for (size_t i = 0; i < rank; ++i) position[static_cast<size_t>((*perm)[i])] = i;
+    const Groups g = Groups::by(rank, [&](size_t d) { return position[d] == position[d - 1] + 1; });
     Value* v = g.size() <= kMost ? merged(x, g) : nullptr;
     if (v == nullptr) return nullptr;
     Ints own(g.size());
     std::iota(own.begin(), own.end(), 0);
-    std::ranges::sort(own, {}, [&](int64_t i) { return place[g.first[static_cast<size_t>(i)]]; });
+    std::ranges::sort(own, {}, [&](int64_t i) { return position[g.first[static_cast<size_t>(i)]]; });
     return b_.transpose(v, {.perm = own});
   }
 
@@ -269,7 +273,7 @@ class Merger {
     return b_.tile(v, own);
   }
 
-  // Any indices count as a list.
+  // Indices of any rank are gathered as a flat list.
   Value* gather(Node& n) {
     const Gather read(n, context_.facts);
     Value *x = read.x(), *at = read.indices();

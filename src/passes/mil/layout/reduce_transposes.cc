@@ -91,11 +91,11 @@ Perm inverse(const Perm& p) {
   return out;
 }
 
-// A const op, known or not; and one whose value can be transposed.
+// A constant or a const op, whether its value is known or not.
 bool is_const(const Value& v) {
   return v.kind() == ValueKind::kConstant || (v.def() != nullptr && v.def()->has(Trait::kConstant));
 }
-bool can_turn(const Value& v) { return v.is_constant() && !v.constant()->is_promise(); }
+bool is_transposable(const Value& v) { return v.is_constant() && !v.constant()->is_promise(); }
 
 class Transposes {
  public:
@@ -181,7 +181,7 @@ class Transposes {
     return true;
   }
 
-  // What the operands carry, if all pending transposes are by the same permutation.
+  // The set of transposes that the operands carry, if all are by the same permutation.
   uint32_t common(Node& n) {
     uint32_t found = kPlain;
     for (const Use& u : n.operands()) {
@@ -244,7 +244,8 @@ class Transposes {
     const OpReader read(n, context_.facts);
     if (n.is("concat")) {
       for (const Value* v : read.list_in("values")) {
-        if (is_const(*v) ? !can_turn(*v) || v->constant()->rank() != perm(lazy).size() : carried_[*v] == kPlain) return false;
+        if (is_const(*v) ? !is_transposable(*v) || v->constant()->rank() != perm(lazy).size() : carried_[*v] == kPlain)
+          return false;
       }
       return axis_of(n).has_value();
     }
@@ -255,7 +256,7 @@ class Transposes {
     return is_binary(n) && can_pass_binary(n, lazy);
   }
 
-  // What is known, but computed, stays.
+  // A parameter that is known but computed stays.
   static bool is_constant(const OpReader& read, std::string_view slot) {
     const Value* given = read.value_in(slot);
     return given != nullptr && given->is_constant();
@@ -266,7 +267,7 @@ class Transposes {
     return n.is("concat") ? Concat(n, context_.facts).axis() : Split(n, context_.facts).axis();
   }
 
-  // Pairs belong to the last axes. Other modes than constant pad the last two only.
+  // Pairs belong to the last axes. Modes other than constant pad only the last two.
   std::optional<std::vector<int64_t>> new_pad(Node& n, const Perm& p) {
     const Pad read(n, context_.facts);
     auto pad = read.pad();
@@ -289,7 +290,7 @@ class Transposes {
     return permuted;
   }
 
-  // x or y carries a transpose. The other one does too, or it is a constant, or few enough of its axes are
+  // One of x and y carries a transpose. The other carries the same, is a constant, or has few enough axes
   // longer than one.
   bool can_pass_binary(Node& n, uint32_t lazy) {
     const Value *x = n.input(0), *y = n.input(1);
@@ -298,7 +299,7 @@ class Transposes {
     const Perm& p = perm(lazy);
     if (!other.ranked() || !other.type()->is_static() || other.type()->rank() > p.size()) return false;
     if (other.type()->rank() == 0) return true;
-    if (is_const(other)) return can_turn(other);
+    if (is_const(other)) return is_transposable(other);
     const std::vector<int64_t> shape = full_shape(other, p.size());
     if (std::ranges::count(shape, 1) + 1 >= static_cast<int64_t>(shape.size())) return true;
     const Perm back = inverse(p);

@@ -1,9 +1,9 @@
 //   reshape(x, shape = (B, 2, n)) : (B, 2, 6)    =>    reshape(x, shape = {-1, 2, 6})
 //
-// The shape must be known, symbols included. It becomes that of the result, with -1 for the one size without
-// a number. What stops it: a shape that is constant already, that is only known at run time, or that has
-// another user. The option two_symbols says whether a result with two such sizes is skipped, as coremltools'
-// pass of this name does, or an error, as its documentation says (apply_pass by name).
+// The shape must be known at compile time, symbols included. It becomes that of the result, with -1 for the
+// one symbolic size. What stops it: a shape that is already constant, that is known only at run time, or that
+// has another user. The option two_symbols decides about results with two symbolic sizes: they are skipped,
+// as in coremltools' pass of this name, or are an error, as its documentation says (apply_pass by name).
 #include <fmt/format.h>
 
 #include "passes/mil/params.h"

@@ -1,15 +1,15 @@
 //   x: f32 ── op ── y: f32    =>    x ── cast<fp16> ── op ── cast<fp32> ── y
 //
 // Each op that supports half precision computes in it; cast_optimization then drops the casts between
-// neighbours. An op stays in single precision if one of its constants does not fit (above 65504, below
-// 1e38; of scaled_dot_product_attention's masks only where a row shows no key), if it is a loop, a condition or works on lists or states, if options say so, or if it has the
-// attribute keep_fp32, with which coremltools' programs carry what an op_selector chose. So do ops that
-// half precision would make wrong, not just less exact (precision/single_ops.h), unless protect=false. From
-// iOS 17 on, slopes of activations and epsilons keep single precision, as their ops allow. Small constants
-// that would round to zero become the least number of their sign; masks (finite constants from 1e30 on,
-// 1e38 with protect=false) become 65504 or -65504. Values masked by constants above 65504 are clipped to
-// that range before softmax and its steps, and so are masks of attention that are computed: a fully masked
-// row could be -inf and give NaN otherwise.
+// adjacent ops. An op stays in single precision if one of its constants does not fit (a magnitude above 65504
+// and below 1e38; masks of scaled_dot_product_attention count only if a row shows no key), if it is a loop, a
+// condition or works on lists or states, if options say so, or if it has the attribute keep_fp32, by which
+// coremltools' programs record the choice of an op_selector. So does an op that half precision would make
+// wrong, not just less exact (precision/single_ops.h), unless protect=false. From iOS 17 on, slopes of
+// activations and epsilons keep single precision, as their ops allow. Small constants that would round to
+// zero become the least number of their sign; masks (finite constants from 1e30 on, 1e38 with protect=false)
+// become 65504 or -65504. Values masked by constants above 65504 are clipped to that range before softmax and
+// its steps, and so are computed masks of attention: otherwise a fully masked row could be -inf and give NaN.
 // Options: skip_ops_by_type and skip_ops, which is a list of names, or "auto": those that overflow or
 // underflow to zero according to half_ranges.h. Relaxed: half precision has 11 binary digits. After
 // coremltools' pass of this name, which protects nothing.
@@ -50,8 +50,8 @@ bool keeps_precision(const Node& n, std::string_view slot) {
   return slot == "epsilon" && in(kWithEpsilon);
 }
 
-// The constant with the least numbers of half precision for elements that would round to zero; null if there
-// are none.
+// The constant with the least numbers of half precision in place of those that would round to zero; null if
+// there are none.
 TensorPtr saved_from_zero(const Tensor& t) {
   constexpr int64_t kSmall = 400;  // with more elements, zeros are assumed to be a sparse matrix
   if (t.is_promise() || t.size() >= kSmall) return nullptr;
@@ -74,7 +74,7 @@ bool is_mask_of_attention(const Node& n, size_t operand) {
   return slot != nullptr && slot->name == "attn_mask";
 }
 
-// A constant mask of scaled_dot_product_attention, whose elements beyond half precision may be cut.
+// Whether the operand is a constant mask of attention in which numbers beyond half precision only hide keys.
 bool hides(const Node& n, size_t operand) {
   return is_mask_of_attention(n, operand) && only_hides(*n.input(operand)->constant());
 }
@@ -90,8 +90,8 @@ Value* fitted(Rewriter& b, const Value& v, HalfFits& fits) {
   return finite != nullptr ? b.constant(finite) : nullptr;
 }
 
-// Ops that turn -inf into NaN and may have a masked operand: softmax, and the subtraction of a softmax in
-// single steps.
+// Ops that make NaN of -inf and may have a masked operand: softmax, and the subtraction of a decomposed
+// softmax.
 std::set<const Node*> masked_sums(Graph& top, HalfFits& halves) {
   const auto masked = masked_values(top, halves);
   std::set<const Node*> found;
@@ -106,19 +106,20 @@ std::set<const Node*> masked_sums(Graph& top, HalfFits& halves) {
 
 Value* clipped(Rewriter& b, Value* x) { return b.clip(x, {.alpha = -kLargestHalf, .beta = kLargestHalf}); }
 
-// Of an op that was not read from a file: what its first result is called, as in the file that is written.
+// The op's name. An op that was not read from a file has that of its first result, as in the file that is
+// written.
 std::string_view name_of(const Node& n) {
   return n.name().empty() && n.num_results() > 0 ? n.result(0)->name().view() : n.name().view();
 }
 
-// ", at net.py:41"; empty if it is not known.
+// ", at net.py:41"; empty if the line is unknown.
 std::string source_line(const Model& m, const Node& n) {
   const Provenance& p = m.provenance(n.provenance());
   if (p.sources.empty() || p.sources[0].file.empty()) return {};
   return fmt::format(", at {}:{}", std::filesystem::path(p.sources[0].file).filename().string(), p.sources[0].line);
 }
 
-void tell(PassContext& context, const Node& n, std::string_view why) {
+void report(PassContext& context, const Node& n, std::string_view why) {
   if (context.log.explains()) context.log.near_miss(n, fmt::format("half precision: {}{}", why, source_line(n.model(), n)));
 }
 
@@ -137,7 +138,7 @@ std::set<const Node*> unfit(Graph& top, PassContext& context) {
       const HalfVerdict v = ranges.judge(n).verdict;
       if (v != HalfVerdict::kOverflows && v != HalfVerdict::kVanishes) continue;
       found.insert(&n);
-      tell(context, n, fmt::format("it {}", to_string(v)));
+      report(context, n, fmt::format("it {}", to_string(v)));
     }
   }
   return found;
@@ -167,11 +168,11 @@ size_t to_half(Graph& top, PassContext& context) {
   };
   if (protects) {
     single.emplace(top, context);
-    // Ranges from real inputs tell more than random ones.
+    // Ranges from real inputs are better evidence than runs on random ones.
     if (context.options().text("ranges", {}).empty() && context.options().number("calibration_runs", 1) > 0)
       single->probe(changes);
     for (const SingleOps::Reason& r : single->reasons()) {
-      if (!kept.contains(r.node)) tell(context, *r.node, r.why);
+      if (!kept.contains(r.node)) report(context, *r.node, r.why);
     }
   }
   return insert_casts(top, context,

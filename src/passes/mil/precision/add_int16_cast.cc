@@ -2,11 +2,11 @@
 //
 // gather, gather_along_axis, gather_nd, squeeze and topk on 16-bit integers, where the op set has them (from
 // iOS 17 on), or the ops that prefer_int16_ops names. Constants that fit become uint16, or int16 if they are
-// negative; others stay. Computed places along axes that are known to be short enough become int16 (or
-// target_dtype), or uint16 again if they were cast from that; numbers that are selected, such as tokens, stay.
-// With protect=false, all computed values are assumed to fit, as in coremltools' pass of this name, but for
-// indices into more than 32767 elements. An op with the attribute keep_int32, with which coremltools' programs
-// carry what an op_selector chose, stays as it is. Relaxed: equal if all numbers fit.
+// negative; others stay. Computed indices into axes that are known to be short enough become int16 (or
+// target_dtype), or uint16 again if they were cast from that; data that is selected, such as tokens, stays.
+// With protect=false, all computed values are assumed to fit, as in coremltools' pass of this name, except
+// indices into more than 32767 elements. An op with the attribute keep_int32, by which coremltools' programs
+// record the choice of an op_selector, stays as it is. Relaxed: equal if all numbers fit.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,8 @@ DType narrow(const Tensor& t) {
   return DType::kUndefined;
 }
 
-// Whether places along the op's axis (any, if it has none, as gather_nd) may exceed `most`. Sizes that are open do if `open_is_long`.
+// Whether indices into the op's axis (into any axis if it has none, as gather_nd) may exceed `most`. With
+// `open_is_long`, open sizes may.
 bool is_long(Node& n, PassContext& context, int64_t most, bool open_is_long) {
   const Value* x = operand(n, context, "x");
   if (x == nullptr || !x->ranked()) return open_is_long;
@@ -66,8 +67,8 @@ size_t to_16_bits(Graph& top, PassContext& context) {
     return keep != nullptr && keep->get<bool>() && *keep->get<bool>();
   };
   const bool assume_small = !context.options().flag("protect", true);
-  // topk tells its places in 16 bits, too.
-  const auto tells_too_far = [&](Node& n) {
+  // topk then also returns its indices in 16 bits.
+  const auto overflows_indices = [&](Node& n) {
     return !assume_small && n.is("topk") && is_long(n, context, std::numeric_limits<uint16_t>::max(), true);
   };
   const Rewriter scout(top, context);
@@ -75,7 +76,7 @@ size_t to_16_bits(Graph& top, PassContext& context) {
   return insert_casts(
       top, context,
       {.from = DType::kI32,
-       .changes = [&](Node& n) { return has_16_bits && ops.contains(n.op().name) && !is_kept(n) && !tells_too_far(n); },
+       .changes = [&](Node& n) { return has_16_bits && ops.contains(n.op().name) && !is_kept(n) && !overflows_indices(n); },
        .target =
            [&](Node& n, size_t i) {
              const Value& v = *n.input(i);
@@ -110,7 +111,7 @@ Pass add_int16_cast() {
                           return changed > 0;
                         })
       .option("target_dtype", "type of computed values: int16 (the default) or uint16")
-      .option("protect", "false: computed numbers are taken for small, as in coremltools")
+      .option("protect", "false: computed numbers are assumed to be small, as in coremltools")
       .option("prefer_int16_ops",
               "ops to change: gather,gather_along_axis,gather_nd,squeeze,topk by default; an empty list means none");
 }

@@ -51,10 +51,10 @@ bool merge(DType first, DType middle, DType last) {
   const bool all_arrive = meet(*from, *through) == *from;
   if (is_float(first)) return all_arrive || (is_integer(middle) && is_integer(last));
   if (last == DType::kBool) return all_arrive || is_float(middle);
-  return kept.high <= whole_up_to(middle);  // ranges are symmetric, but for one number
+  return kept.high <= whole_up_to(middle);  // ranges are symmetric except for one number
 }
 
-// The cast that computes v, in this block or outside of it; or null.
+// The cast that computes v, in this block or outside of it; else null.
 const Node* cast_behind(const Value& v) { return v.def() != nullptr && v.def()->is("cast") ? v.def() : nullptr; }
 
 }  // namespace

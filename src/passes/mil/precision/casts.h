@@ -13,13 +13,13 @@ namespace sardonyx::mil {
 // op_cast_fp16_to_fp32.
 struct Casting {
   DType from;
-  // Whether the op is to be changed at all. Asked in program order, blocks before their op.
+  // Whether the op changes at all. Called in program order, for blocks before their op.
   std::function<bool(Node&)> changes;
-  // What operand i, a value of type `from`, becomes; kUndefined: it stays.
+  // The type that operand i, a value of type `from`, is cast to; kUndefined if it stays.
   std::function<DType(Node&, size_t i)> target;
   // A constant to cast instead of this one, or null.
   std::function<Value*(Rewriter&, Value&, DType to)> prepare = {};
-  // The operand that the op gets instead of the cast, if not the cast itself.
+  // The operand that the op gets, if not the cast itself.
   std::function<Value*(Rewriter&, Node&, size_t i, Value* cast)> guard = {};
   // The new value of a parameter, or null if it stays.
   std::function<Value*(Rewriter&, Node&, size_t i)> parameter = {};
@@ -27,12 +27,12 @@ struct Casting {
   std::function<DType()> named;
 };
 
-// The names in a list with commas, as options have them.
+// The names in an option's comma-separated list.
 std::set<std::string, std::less<>> split_names(std::string_view list);
 
-// Whether the op takes such values in operand i.
+// Whether operand i of the op may have that type.
 bool takes(const Node& n, size_t i, DType dtype);
-// Whether the op of that name in the function's op set takes such values as its first operand.
+// Whether, in the function's op set, the first operand of the op of that name may have that type.
 bool takes(const Rewriter& b, std::string_view name, DType dtype);
 
 // Changes the ops of a function and its blocks; returns how many. A value is cast once per block.

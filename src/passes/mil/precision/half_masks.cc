@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 25> kCarry = {
     "minimum", "mul",       "pad",  "real_div", "reshape",     "select",    "slice_by_index", "slice_by_size", "split",
     "squeeze", "stack",     "sub",  "tile",     "transpose",   "gather_nd", "reduce_max"};
 
-// Calls f with all elements of a tensor of single precision, in pieces.
+// Calls f with all elements of a single-precision tensor, in pieces.
 template <class F>
 void each_float(const Tensor& t, const F& f) {
   if (t.is_splat()) return f(static_cast<float>(t.as_double(0)));
@@ -29,7 +29,7 @@ void each_float(const Tensor& t, const F& f) {
   }
 }
 
-// Whether no magnitude exceeds the largest half: what nearly all weights are, found four at a time.
+// Whether no magnitude exceeds the largest half: true for nearly all weights, so four are checked at a time.
 bool all_fit(const Tensor& t) {
   using Order [[gnu::vector_size(16)]] = int32_t;
   constexpr size_t kLanes = 4;

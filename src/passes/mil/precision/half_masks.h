@@ -18,7 +18,7 @@ struct HalfFit {
   bool overflows = false;  // an element above 65504 whose value matters
   bool saturates = false;  // a finite element that becomes 65504 or -65504
 };
-// Which constants of single precision fit; all others do. Reads each constant once, however often it is asked about.
+// Decides which constants of single precision fit; constants of other types do. Reads each constant once.
 class HalfFits {
  public:
   // mask: finite elements of at least this magnitude stand for infinity.
@@ -30,11 +30,11 @@ class HalfFits {
   std::unordered_map<TensorPtr, HalfFit> known_;
 };
 
-// Whether all elements below -65504 are as good as -inf where the tensor is added before a softmax of its last axis: each row that
-// has one also has one above -1000, and no element exceeds 65504.
+// Whether all elements below -65504 act as -inf where the tensor is added before a softmax of its last axis:
+// each row that has one also has one above -1000, and no element exceeds 65504.
 bool only_hides(const Tensor& t);
 
-// The same with 65504 and -65504 for larger elements. Infinite ones stay.
+// The tensor with larger elements clamped to 65504 and -65504. Infinite ones stay.
 TensorPtr saturated(const TensorPtr& t);
 
 // Values that a constant above 65504 may have masked: by arithmetic, or by moving or choosing elements.

@@ -1,4 +1,4 @@
-// Which constants half precision cannot represent. add_fp16_cast.sx tests what the pass makes of them.
+// Which constants half precision cannot represent. add_fp16_cast.sx tests what the pass does with them.
 #include "passes/mil/precision/half_masks.h"
 
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@ namespace sardonyx::mil {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kLogOfLeast = -104;             // of the least number in single precision; the logarithm of zero is infinite
+constexpr double kLogOfLeast = -104;             // of the least positive float; the logarithm of zero is infinite
 const double kVanishing = std::ldexp(1.0, -25);  // rounds to zero
 constexpr int64_t kRescued = 400;                // add_fp16_cast keeps smaller constants from vanishing
 
@@ -63,8 +63,8 @@ Extent extent_of(const Tensor& t, int64_t most_read) {
   return e.low <= e.high ? e : Extent{0, 0};
 }
 
-// The largest sum of absolute values over all axes but `kept`; over all axes if there is no such axis.
-// Infinite if v is not a constant.
+// The largest sum of absolute values over all axes but `kept` (which may be no axis of v). Infinite if v is
+// not a constant.
 double widest_row(const Value& v, size_t kept, int64_t most_read) {
   if (!v.is_constant() || v.constant()->is_promise() || v.constant()->size() > most_read) return kInf;
   const Tensor& t = *v.constant();
@@ -93,7 +93,7 @@ Extent times(const Extent& a, const Extent& b) {
 
 double length(Dim d) { return d.is_int() ? static_cast<double>(d.value()) : kInf; }
 
-// The operands of a rule: extents and values by slot, and sizes.
+// What a rule reads: extents and values of the operands by slot, and sizes.
 struct At {
   Node& n;
   PassContext& context;
@@ -203,7 +203,7 @@ void add_elementwise(BoundsOfOps& m) {
     return Extent{std::min(farthest, 0.0), std::max({farthest, 0.0, x.high})};
   };
   m["log"] = [](const At& at) {
-    const double epsilon = at.value("epsilon") != nullptr ? at.number("epsilon") : 0;  // as good as the default
+    const double epsilon = at.value("epsilon") != nullptr ? at.number("epsilon") : 0;  // close enough to the default
     const Extent x = at.in("x");
     const auto log = [&](double v) { return std::max(std::log(std::max(v + epsilon, 0.0)), kLogOfLeast); };
     return Extent{log(x.low), log(x.high)};
@@ -392,7 +392,7 @@ void HalfRanges::bound_constant(const Value* v, int64_t most_read) {
 // Whether the results are integers.
 bool HalfRanges::is_whole(Node& n) {
   static constexpr std::string_view kRounds[] = {"floor", "ceil", "round", "floor_div", "sign"};
-  // Of integers, they make integers.
+  // Ops that return integers if all operands are integers.
   static constexpr std::string_view kKeep[] = {"abs",
                                                "add",
                                                "band_part",
@@ -439,7 +439,7 @@ bool HalfRanges::is_whole(Node& n) {
   };
   if (n.is("cast")) return is_whole_type(n.input(0)->dtype()) || is_whole_type(n.result(0)->dtype()) || all();
   if (in(kRounds)) return true;
-  if (n.is("mul")) {  // a sign
+  if (n.is("mul")) {  // one factor may be a sign
     const Extent x = bounds(*n.input(0)), y = bounds(*n.input(1));
     const auto is_sign = [](const Extent& e) { return e.low == e.high && std::abs(e.low) == 1; };
     return (x.whole && is_sign(y)) || (y.whole && is_sign(x));

@@ -22,7 +22,7 @@ namespace sardonyx::mil {
 struct Extent {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  bool whole = false;  // by bounds: all elements are integers
+  bool whole = false;  // all elements are integers, as bounds prove
   bool known() const {
     return low > -std::numeric_limits<double>::infinity() && high < std::numeric_limits<double>::infinity();
   }
@@ -33,27 +33,27 @@ Extent join(const Extent& a, const Extent& b);
 enum class HalfVerdict : uint8_t {
   kSafe,         // all operands and results fit
   kUnknown,      // nothing is known
-  kMayOverflow,  // its bounds exceed 65504; no run decides
-  kOverflows,    // proved, or seen
-  kVanishes,     // all that is not zero would become zero: proved, or seen
+  kMayOverflow,  // its bounds exceed 65504, and no run decides
+  kOverflows,    // proved by bounds, or observed
+  kVanishes,     // all nonzero elements would become zero: proved, or observed
 };
 std::string_view to_string(HalfVerdict v);
 
 struct HalfFinding {
   HalfVerdict verdict = HalfVerdict::kUnknown;
-  const Value* value = nullptr;  // the operand or result that decides
+  const Value* value = nullptr;  // the operand or result that the verdict is about
   Extent extent;                 // its extent
-  bool seen = false;             // in a run, or told; else by bounds
+  bool seen = false;             // whether the extent was observed or given; else it comes from bounds
 };
 
 class HalfRanges {
  public:
   static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
-  // Bounds of all values of the function and its blocks. Both must outlive this. Constants with more elements than
-  // `most_read` are not read, and their bounds are unknown.
+  // Computes bounds of all values of the function and its blocks. Both arguments must outlive this. Constants
+  // with more elements than `most_read` are not read, and their bounds are unknown.
   HalfRanges(Graph& function, PassContext& context, int64_t most_read = kAll);
 
-  // Ranges seen elsewhere, by the values' names.
+  // Adds ranges observed elsewhere, by the values' names.
   void tell(const std::map<std::string, Extent, std::less<>>& seen);
   // Runs the function on these inputs and widens the ranges. Throws what evaluate() throws.
   void observe(std::span<const EvalValue> inputs);

@@ -67,7 +67,7 @@ const Row kRows[] = {
     {"y = one_hot(i32[3]{0,2,1}, one_hot_vector_size=i32 5, on_value=f32 -3, off_value=f32 2)", "-3 2"},
     {"y = clip(u, alpha=f32 -3, beta=f32 5)", "-3 5"},
     {"y = clip(u, alpha=f32 5, beta=f32 -3)", "-inf inf"},
-    // An op of another domain is not one of these.
+    // An op of the same name in another domain has no bounds.
     {"y: f32[2,3,5] = own::sigmoid(u)", "-inf inf"},
     // Increasing functions.
     {"y = identity(a)", "-3 5"},
@@ -228,7 +228,7 @@ const Row kRows[] = {
     {"y = add(a, f32[3,1]{-1e39,7,2})", "-1 12"},
     {"y = concat(axis=i32 0, values=(a, f32[0,3,5]{}))", "-3 5"},
     {"y = add(a, f32 9e37)", "9e+37 9e+37"},
-    // Norms: no element is farther from the mean than the root of their number.
+    // Normalizations: n elements are at most sqrt(n) standard deviations from their mean.
     {"y = layer_norm(u, axes=i32[1]{2})", "-2.236 2.236"},
     {"y = layer_norm(u, axes=i32[2]{-1,1})", "-3.873 3.873"},
     {"y = layer_norm(u)", "-5.477 5.477"},

@@ -10,10 +10,10 @@ namespace sardonyx::mil {
 Pass int_op_canonicalization() {
   using namespace pattern;
   namespace m = pattern::mil;
-  static constexpr Var x{"x"}, moved{"moved"}, real{"real"};
+  static constexpr Var x{"x"}, reshape_op{"reshape_op"}, real{"real"};
   constexpr int kIos17 = 8;
   return Rule{
-      .match = m::quantize(sole(m::reshape(m::dequantize(x).as(real)).since(kIos17).as(moved))),
+      .match = m::quantize(sole(m::reshape(m::dequantize(x).as(real)).since(kIos17).as(reshape_op))),
       .when =
           [](const Match& found) {
             Node &there = found.node(real), &back = found.root();
@@ -26,7 +26,7 @@ Pass int_op_canonicalization() {
             return comes_back(*operand(there, found.context(), "scale")->constant());
           },
       .build = [](Rewriter& b,
-                  const Match& found) { return b.reshape(found[x], operand(found.node(moved), b.context(), "shape")); },
+                  const Match& found) { return b.reshape(found[x], operand(found.node(reshape_op), b.context(), "shape")); },
       .same_type = true,  // the same elements by the same shape, which may be computed
   };
 }

@@ -1,4 +1,4 @@
-// What half precision may not do to the operands of Core ML's ops: the one table of it.
+// Operands of Core ML's ops whose rounding to half precision would make results wrong.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 namespace sardonyx::mil {
 
 enum class Precision : uint8_t {
-  kExact,         // to be computed in single precision, with all elementwise arithmetic before it
-  kExactInLoops,  // the same in a loop, where it decides what the next iterations do
-  kExactSum,      // the same, also through sums and small products before it: a logarithm of what vanishes is infinite
+  kExact,         // must be computed in single precision, like all elementwise arithmetic before it
+  kExactInLoops,  // as kExact in a loop, where it decides what the next iterations do
+  kExactSum,      // as kExact, also through sums and small products before it: the logarithm of an underflow is infinite
   kBelow,         // as kLarge if it may exceed `limit`
   kSquared,       // its square counts: as kLarge if it may exceed `limit`
   kPower,         // as kSquared if it is a square, else as kLarge if the power may exceed 65504
   kLarge,         // a small operand makes a result beyond 65504
-  kFactor,        // a constant that half precision has no more than a digit of
+  kFactor,        // a constant of which half precision keeps at most one digit
 };
 
 struct OperandPrecision {
@@ -25,7 +25,7 @@ struct OperandPrecision {
 
 // clang-format off
 inline constexpr OperandPrecision kPrecisions[] = {
-    // Angles: half precision knows 2049 radians to a third of a turn.
+    // Angles: around 2049 radians, half precision is off by up to a third of a turn.
     {"sin", "x", Precision::kExact},
     {"cos", "x", Precision::kExact},
     {"tan", "x", Precision::kExact},
@@ -33,20 +33,20 @@ inline constexpr OperandPrecision kPrecisions[] = {
     {"acos", "x", Precision::kExact},
     {"asin", "x", Precision::kExact},
     {"atanh", "x", Precision::kExact},
-    // Remainders: what is left of large numbers.
+    // Remainders: small differences of large numbers.
     {"mod", "x", Precision::kExact},
     {"mod", "y", Precision::kExact},
     {"floor_div", "x", Precision::kExact},
     {"floor_div", "y", Precision::kExact},
-    // Places in images: from 1024 on, half precision knows whole pixels only.
+    // Coordinates in images: from 1024 on, half precision represents only whole pixels.
     {"affine", "transform_matrix", Precision::kExact},
     {"crop_resize", "roi", Precision::kExact},
     {"crop_resize", "boxes", Precision::kExact},
     {"non_maximum_suppression", "boxes", Precision::kExact},
     {"resample", "coordinates", Precision::kExact},
-    // What becomes an integer (only casts to integers).
+    // Operands that become integers (only casts to integers).
     {"cast", "x", Precision::kExact},
-    // Decisions of loops: how often they run, which box or beam they take, whether a solver accepts a step.
+    // Decisions in loops: how often they run, which box or beam they choose, whether a solver accepts a step.
     {"equal", "x", Precision::kExactInLoops},
     {"equal", "y", Precision::kExactInLoops},
     {"not_equal", "x", Precision::kExactInLoops},
@@ -76,7 +76,7 @@ inline constexpr OperandPrecision kPrecisions[] = {
     {"reduce_prod", "x", Precision::kBelow, 1},
     {"inverse", "x", Precision::kLarge},
     {"rsqrt", "x", Precision::kLarge},
-    // Factors below 2^-14, of which half precision has few digits: 1e-6 is 0.95e-6.
+    // Factors below 2^-14, of which half precision keeps few digits: 1e-6 becomes 0.95e-6.
     {"mul", "x", Precision::kFactor},
     {"mul", "y", Precision::kFactor},
     {"quantize", "scale", Precision::kFactor},

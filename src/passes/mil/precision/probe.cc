@@ -14,9 +14,9 @@
 namespace sardonyx::mil {
 namespace {
 
-constexpr double kMostWork = 1e7;  // multiplications, and numbers that are rounded
+constexpr double kMostWork = 1e7;  // in multiplications; rounding a number counts, too
 constexpr int64_t kOpenSize = 3;
-constexpr double kTurns = 30;  // of a loop
+constexpr double kIterations = 30;  // assumed per loop
 const double kVanishing = std::ldexp(1, -25);
 
 double size_of(const Value& v) {
@@ -36,7 +36,7 @@ double work_of(const Graph& g) {
       const double rows = std::max(1.0, n.is("matmul") ? size_of(*n.result()) : size_of(*n.input(0)));
       one += rows * std::max(1.0, size_of(*n.input(1))) / (n.is("matmul") && n.input(1)->ranked() ? 4 : 1);
     }
-    for (const Body& b : n.bodies()) one += (n.is("while_loop") ? kTurns : 1) * work_of(*b.graph);
+    for (const Body& b : n.bodies()) one += (n.is("while_loop") ? kIterations : 1) * work_of(*b.graph);
     all += one;
   }
   return all;
@@ -52,7 +52,7 @@ std::vector<float> elements(const Array& a) {
   return out;
 }
 
-// In half precision. `most`: what finite elements become at most.
+// Rounded to half precision. Finite elements are clamped to +-`most`.
 Array rounded(const Array& a, float most) {
   std::vector<float> out = elements(a);
   for (float& x : out) x = std::isfinite(x) ? std::clamp(x, -most, most) : x;
@@ -63,7 +63,8 @@ Array rounded(const Array& a, float most) {
   return Array::of(Tensor::of<float>(DType::kF32, a.shape(), out));
 }
 
-// The largest difference of two arrays by the largest element of the first; 0 if they cannot be compared.
+// The largest difference of two arrays, relative to the largest element of the first; 0 if they cannot be
+// compared.
 double difference(const Array& a, const Array& b) {
   if (a.shape() != b.shape()) return 0;
   double largest = 0, off = 0;
@@ -75,7 +76,7 @@ double difference(const Array& a, const Array& b) {
   return largest > 0 ? off / largest : 0;
 }
 
-// Whether a small change of its operands makes a small change of its results.
+// Whether small changes of the operands make small changes of the results.
 bool is_smooth(const Node& n) {
   static constexpr std::string_view kSteps[] = {"cast",  "ceil",   "floor", "floor_div", "mod",
                                                 "round", "select", "sign",  "threshold"};
@@ -102,7 +103,7 @@ Probe::Sight Probe::run(const HalfChoice* choice) const {
   evaluate_watched(function_, inputs_, options, [&](const Value& v, EvalValue& what) {
     Array* a = what.array();
     if (a == nullptr || a->dtype() != DType::kF32) return;
-    // What a mask is in single precision is rounded where it is read.
+    // A mask computed in single precision is rounded where it is used.
     const bool is_mask = choice != nullptr && choice->is_mask(v);
     if (is_mask || (choice != nullptr && v.def() != nullptr && choice->is_half(*v.def())))
       *a = rounded(*a, is_mask ? static_cast<float>(kLargestHalf) : std::numeric_limits<float>::infinity());

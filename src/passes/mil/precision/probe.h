@@ -15,12 +15,12 @@ namespace sardonyx::mil {
 struct ProbeFinding {
   const Value* value;
   std::string_view why;
-  bool by_itself;  // half precision cannot hold it; else what half precision computes is wrong
+  bool by_itself;  // half precision cannot represent the value; else its computation in half precision is wrong
 };
 
 struct HalfChoice {
   std::function<bool(const Node&)> is_half;   // whether the op is cast
-  std::function<bool(const Value&)> is_mask;  // whether numbers beyond 65504 among its elements stand for infinity
+  std::function<bool(const Value&)> is_mask;  // whether its elements beyond 65504 stand for infinity
 };
 
 class Probe {
@@ -29,16 +29,16 @@ class Probe {
   // evaluator cannot do it.
   explicit Probe(Graph& function);
 
-  // Where that choice first goes wrong: infinite, NaN, or off by more than a twentieth of the largest element
-  // though the operands are right.
+  // The values at which `choice` first goes wrong although the operands are right: they become infinite, NaN,
+  // or off by more than a twentieth of the largest element.
   std::vector<ProbeFinding> find(const HalfChoice& choice) const;
 
  private:
   struct Seen {
     double largest = 0;
     bool finite = true;
-    Array first;     // of all turns of a loop; absent if the evaluator did not make it in single precision
-    double off = 0;  // of the first one: the largest difference, by the largest element in single precision
+    Array first;     // of the first iteration; only in the run in single precision
+    double off = 0;  // its largest difference from single precision, relative to the largest element there
   };
   using Sight = std::unordered_map<const Value*, Seen>;
 

@@ -12,8 +12,8 @@
 namespace sardonyx::mil {
 namespace {
 
-constexpr int64_t kRead = 1 << 16;          // elements of constants that are looked at
-constexpr double kCounts = 2048;            // half precision has all integers up to this one
+constexpr int64_t kRead = 1 << 16;          // larger constants are not read
+constexpr double kCounts = 2048;            // half precision represents all integers up to this one
 const double kDigits = std::ldexp(1, -14);  // numbers below have fewer than 11 binary digits
 
 template <class Ops>
@@ -55,7 +55,7 @@ bool moves(const Node& n) {
   return is_in(kMove, n);
 }
 
-// A product of one place, as of positions and frequencies, is elementwise.
+// A matrix product over an axis of size 1, as of positions and frequencies, is elementwise.
 bool is_outer_product(const Node& n) {
   if (n.is("linear")) return n.input(1)->ranked() && n.input(1)->type()->rank() == 2 && n.input(1)->type()->dim(1).is(1);
   const Value *x = n.is("matmul") ? n.input(0) : nullptr, *y = x != nullptr ? n.input(1) : nullptr;
@@ -70,7 +70,7 @@ bool is_elementwise(const Node& n) {
 
 bool sums(const Node& n) { return n.op().known && (n.op().name.starts_with("reduce_") || n.is("cumsum")); }
 
-// A product with a few numbers, as with the coefficients of a solver.
+// A matrix product with a small operand, such as the coefficients of a solver.
 bool is_small_product(const Node& n) {
   const auto is_small = [](const Value* v) {
     if (v == nullptr || !v->ranked()) return false;
@@ -83,13 +83,13 @@ bool is_small_product(const Node& n) {
 
 bool rounds(const Node* n) { return n != nullptr && (n->is("floor") || n->is("ceil") || n->is("round")); }
 
-// A whole number of something: floor(x), floor_div(x, y), and their products.
+// A multiple of a whole number: floor(x), floor_div(x, y), and their products.
 bool is_step(const Node* n) {
   const auto whole = [](const Node* m) { return rounds(m) || (m != nullptr && m->is("floor_div")); };
   return whole(n) || (n != nullptr && n->is("mul") && (whole(n->input(0)->def()) || whole(n->input(1)->def())));
 }
 
-// Behind ops that move elements.
+// The value that v's elements come from, before ops that move elements.
 const Value* source(const Value* v) {
   while (v->def() != nullptr && moves(*v->def()) && !v->def()->is("select") && !v->def()->is("concat") &&
          !v->def()->is("stack"))
@@ -97,7 +97,7 @@ const Value* source(const Value* v) {
   return v;
 }
 
-// x - max(x), or x - max(x, y): never above zero, which bounds of the operands do not tell.
+// x - max(x), or x - max(x, y): never above zero, which bounds of the operands do not show.
 bool is_below_its_maximum(const Value* v) {
   const Node* n = source(v)->def();
   if (n == nullptr || !n->is("sub")) return false;
@@ -144,9 +144,9 @@ double half(double v) {
   return decode_element(DType::kF16, bytes, 0);
 }
 
-// Whether half precision has no more than about a digit of an element that is not zero.
+// Whether half precision keeps at most one digit of some nonzero element.
 bool loses_digits(const Value* v) {
-  constexpr int64_t kMost = 400;  // as many as add_fp16_cast saves from zero
+  constexpr int64_t kMost = 400;  // as in add_fp16_cast, which keeps these from becoming zero
   return std::ranges::any_of(elements(v, kMost), [](double e) {
     return e != 0 && std::abs(e) < kDigits && std::abs(half(e) - e) > std::abs(e) / 512;
   });
@@ -196,7 +196,7 @@ void SingleOps::require(Graph& g, bool in_loop) {
           require(n, i, *row->second, in_loop);
       }
     }
-    // What rounding takes away: x - floor(x), x - floor(x / y) * y.
+    // Rounding remainders: x - floor(x), x - floor(x / y) * y.
     if (n.is("sub") && is_single(n.input(0)) && (is_step(n.input(0)->def()) || is_step(n.input(1)->def()))) {
       keep(n);
       for (const Use& u : n.operands()) demand(u.value, Through::kElementwise);
@@ -243,7 +243,7 @@ void SingleOps::drain() {
     const Node* owner = def != nullptr && !def->bodies().empty() ? def
                         : v->kind() == ValueKind::kInput         ? v->graph()->parent()
                                                                  : nullptr;
-    if (owner != nullptr) {  // a variable of a loop, or what a condition chooses
+    if (owner != nullptr) {  // a loop variable, or a result of a cond
       if (owner->is("while_loop")) demand(owner->input(v->index()), through);
       for (const Body& b : owner->bodies()) {
         if (v->index() < b.graph->outputs().size()) demand(b.graph->output(v->index()), through);
@@ -260,7 +260,8 @@ void SingleOps::drain() {
 // ---------------------------------------------------------------------------------------------------------------------
 // Forward: what half precision rounds to another integer, or makes infinite
 
-// Values masked by constants beyond 65504 which somebody else than a softmax reads: there the constant is more than a mask.
+// Values masked by constants beyond 65504 that an op other than a softmax uses: there the constant is more
+// than a mask.
 void SingleOps::find_open_masks() {
   static constexpr std::string_view kAbsorb[] = {"softmax",       "scaled_dot_product_attention",
                                                  "exp",           "exp2",
@@ -280,7 +281,7 @@ void SingleOps::find_open_masks() {
       }
     }
   }
-  // Blocks come after the block of their op, and users after what they read.
+  // In reverse: the blocks of an op come after the op's own block, and users after what they use.
   for (Value* v : masked | std::views::reverse) {
     const bool open = std::ranges::any_of(v->uses(), [&](const Use& u) {
       const Node& n = *u.owner;
@@ -303,7 +304,7 @@ bool SingleOps::is_rounded(const Value* v) const {
   return v->def() == nullptr || v->def()->is("cast") || kept_.contains(v->def());
 }
 
-// Why the op's result may exceed 65504 though its operands need not; empty if it does not.
+// Why the op's result may exceed 65504 although its operands do not; empty if it does not.
 std::string_view SingleOps::leaves_range(Node& n) {
   for (const OperandPrecision& row : kPrecisions) {
     if (!n.is(row.op)) continue;
@@ -380,7 +381,7 @@ void SingleOps::spread(Graph& g) {
 
 void SingleOps::probe(const std::function<bool(const Node&)>& is_half) {
   const HalfChoice choice{is_half, [&](const Value& v) { return ranges_.is_masked(v) && !open_masks_.contains(&v); }};
-  constexpr int kRounds = 5;  // each shows the first ops that go wrong
+  constexpr int kRounds = 5;  // each finds the first ops that go wrong
   const Probe runs(function_);
   for (int round = 0; round < kRounds; ++round) {
     bool any = false;

@@ -1,9 +1,9 @@
-// Which ops of a finished Core ML program half precision would make wrong, not just less exact.
+// Finds the ops of a finished Core ML program that half precision would make wrong, not just less exact.
 //
-// From the operands that precision/operands.h lists, exactness is followed backward through elementwise
-// arithmetic and ops that move elements, into and out of blocks. Forward go integers above 2048, which half
-// precision rounds until they are scaled or compared, and numbers that may be beyond 65504, until something
-// brings them back. Each value is looked at a bounded number of times.
+// Exactness is followed backward from the operands that precision/operands.h lists, through elementwise
+// arithmetic and ops that move elements, into and out of blocks. Two kinds of values are followed forward:
+// integers above 2048, which half precision rounds, until they are scaled or compared; and numbers that may
+// exceed 65504, until an op brings them back. Each value is visited a bounded number of times.
 #pragma once
 
 #include <functional>
@@ -22,16 +22,16 @@ class SingleOps {
   SingleOps(Graph& function, PassContext& context);
 
   bool contains(const Node& n) const { return kept_.contains(&n); }
-  // Whether that operand stays although its op need not.
+  // Whether that operand stays in single precision although its op need not.
   bool contains(const Node& n, size_t operand) const;
-  // Of ops that stay since they may leave the range of half precision, which a user may know better: why.
+  // Why an op stays because it may leave the range of half precision. A user may know that it does not.
   struct Reason {
     const Node* node;
     std::string_view why;
   };
   const std::vector<Reason>& reasons() const { return reasons_; }
 
-  // Adds what runs on random inputs show, if the function is small. is_half: whether the op would be cast.
+  // Adds ops that go wrong on random inputs, if the function is small. is_half: whether the op would be cast.
   void probe(const std::function<bool(const Node&)>& is_half);
 
  private:

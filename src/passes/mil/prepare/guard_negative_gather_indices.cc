@@ -59,7 +59,7 @@ Value* guard(Rewriter& b, const Match& found) {
 Pass guard_negative_gather_indices() {
   using namespace pattern;
   namespace m = pattern::mil;
-  // Guarded indices have the shape of the others, whatever its sizes are called.
+  // Guarded indices have the shape of the original ones, whatever the names of its sizes.
   return std::vector<Rule>{{.name = "gather", .match = m::gather(), .build = guard, .same_type = true},
                            {.name = "gather_nd", .match = m::gather_nd(), .build = guard, .same_type = true}};
 }

@@ -210,9 +210,9 @@ class Lowering {
     if (axis < 0) axis += rank;
     Ints perm;
     for (int64_t i = 0; i < rank; ++i) perm.push_back(i == 0 ? axis : i == axis ? 0 : i);
-    const auto turn = [&](Value* x) { return b_->transpose(x, {.perm = perm}); };
-    c.real = turn(c.real);
-    c.imag = turn(c.imag);
+    const auto swapped = [&](Value* x) { return b_->transpose(x, {.perm = perm}); };
+    c.real = swapped(c.real);
+    c.imag = swapped(c.imag);
     c.real = resize(c.real, 0, length);
     c.imag = resize(c.imag, 0, length);
     const Ints shape = shape_of(c.real);
@@ -228,8 +228,8 @@ class Lowering {
     if (!inverse) imag = b_->mul(imag, -1.0);
     real = b_->reshape(real, shape);
     imag = b_->reshape(imag, shape);
-    real = turn(real);
-    imag = turn(imag);
+    real = swapped(real);
+    imag = swapped(imag);
     const std::string norm = read().text_in("norm").value_or("backward");
     if (norm != (inverse ? "forward" : "backward")) {
       Value* scale = norm == "ortho" ? b_->sqrt(n) : n;

@@ -41,7 +41,7 @@ TensorPtr repeated(const TensorPtr& lut, std::span<const int64_t> blocks) {
   return tensor_of(lut->dtype(), to, out);
 }
 
-// A constant of the same elements with two axes more.
+// A constant of the same elements with two more axes.
 Value* with_table_axes(Rewriter& b, Value* v) {
   if (v == nullptr) return nullptr;
   std::vector<int64_t> shape(v->constant()->shape().begin(), v->constant()->shape().end());
@@ -49,7 +49,7 @@ Value* with_table_axes(Rewriter& b, Value* v) {
   return b.constant(v->constant()->reshaped(shape));
 }
 
-// Whether the name says more than the op's type.
+// Whether the name is more than the op's type.
 bool is_telling(const Node& n) { return n.name().view().find(n.op().name) == std::string_view::npos; }
 
 // `inner` and its user `made` replace `first` and its user `second`, and take their names.

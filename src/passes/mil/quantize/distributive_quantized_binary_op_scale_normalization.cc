@@ -4,7 +4,7 @@
 //
 // Hardware fuses the scale of one operand; a scale of 1 costs nothing. The same for sub, and with a relu
 // before the quantize. s_y must be one number: if it is not, or if a quotient does not fit half precision, x
-// and y change places. The dequantized values may have other users, which keep them; no value in between may
+// and y swap roles. The dequantized values may have other users, which keep them; no value in between may
 // be a result of the block or, after the op, have another user. Relaxed: rounding differs at ties, so a
 // quantized result may be off by one. After coremltools' pass of this name.
 #include <algorithm>

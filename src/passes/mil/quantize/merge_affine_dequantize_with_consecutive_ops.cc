@@ -12,20 +12,20 @@
 namespace sardonyx::mil {
 namespace {
 
-// The integers after the chain so far.
-struct Moved {
+// The integers, transposed and reshaped by the chain so far.
+struct Integers {
   TensorPtr data;
   int64_t axis;
 };
 
-std::optional<Moved> through(Node& n, const Moved& from, bool per_tensor, PassContext& context) {
+std::optional<Integers> through(Node& n, const Integers& from, bool per_tensor, PassContext& context) {
   const Type* type = n.result()->type();
   if (type == nullptr || !type->ranked() || type->rank() == 0) return std::nullopt;
   if (const auto transpose = Transpose::of(n, context.facts)) {
     const auto perm = transpose->perm();
     if (!perm) return std::nullopt;
     const auto at = std::ranges::find(*perm, from.axis);
-    return Moved{transposed(from.data, *perm), per_tensor ? from.axis : at - perm->begin()};
+    return Integers{transposed(from.data, *perm), per_tensor ? from.axis : at - perm->begin()};
   }
   if (!per_tensor || !(n.is("reshape") || n.is("expand_dims") || n.is("squeeze"))) return std::nullopt;
   std::vector<int64_t> shape;
@@ -33,7 +33,7 @@ std::optional<Moved> through(Node& n, const Moved& from, bool per_tensor, PassCo
     if (!d.is_int()) return std::nullopt;
     shape.push_back(d.value());
   }
-  return Moved{from.data->reshaped(shape), from.axis < static_cast<int64_t>(shape.size()) ? from.axis : 0};
+  return Integers{from.data->reshaped(shape), from.axis < static_cast<int64_t>(shape.size()) ? from.axis : 0};
 }
 
 bool merge(Node& n, Rewriter& b, PassContext& context) {
@@ -45,7 +45,7 @@ bool merge(Node& n, Rewriter& b, PassContext& context) {
     return false;
   const bool per_tensor = scale->type()->rank() == 0 && zero->type()->rank() == 0;
   const auto first_axis = static_cast<int64_t>(*axis);
-  Moved now{data->constant(), first_axis};
+  Integers now{data->constant(), first_axis};
   std::vector<Node*> chain{&n};
   for (;;) {
     const Value* v = chain.back()->result();

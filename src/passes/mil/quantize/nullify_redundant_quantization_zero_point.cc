@@ -22,19 +22,19 @@ int far_zero(const Match& found, Var v) {
 TensorPtr shifted(const TensorPtr& t) {
   const DType to = t->dtype() == DType::kI8 ? DType::kU8 : DType::kI8;
   std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
-  const auto turn = [](std::span<std::byte> bytes) {
+  const auto flip = [](std::span<std::byte> bytes) {
     for (std::byte& b : bytes) b ^= std::byte{0x80};
   };
   if (t->byte_size() > kDeferBytes) {
-    return Tensor::defer(to, std::move(shape), Tensor::Fill([t, turn](int64_t first, std::span<std::byte> out) {
+    return Tensor::defer(to, std::move(shape), Tensor::Fill([t, flip](int64_t first, std::span<std::byte> out) {
                            t->read(first, out);
-                           turn(out);
+                           flip(out);
                          }));
   }
   std::vector<std::byte> scratch;
   const auto from = t->bytes(scratch);
   std::vector<std::byte> out(from.begin(), from.end());
-  turn(out);
+  flip(out);
   return Tensor::own(to, std::move(shape), std::move(out));
 }
 

@@ -23,7 +23,7 @@ Pass merge_consecutive_paddings() {
         q->insert(q->begin(), size - q->size(), 0);
         Value *value = first.value_in("constant_val"), *other_value = second.value_in("constant_val");
         if (mode == "constant") {
-          // A computed value or a promise is unknown: it is not the default.
+          // A computed value or a promise is unknown, not the default.
           for (const Value* v : {value, other_value}) {
             if (v != nullptr && (!v->is_constant() || v->constant()->is_promise())) return nullptr;
           }

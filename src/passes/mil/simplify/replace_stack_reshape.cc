@@ -21,7 +21,7 @@ Pass replace_stack_reshape() {
         const Type* in = values.front()->type();
         if (in->rank() != out->rank()) return nullptr;
         const auto axis = static_cast<int64_t>(*from_front);
-        int64_t doubled = -1;  // if another axis differs too, the concat has another type and the rule does not apply
+        int64_t doubled = -1;  // if another axis differs too, the types differ and the rule does not apply
         for (size_t i = 0; i < in->rank(); ++i) {
           if (in->dim(i) != out->dim(i)) doubled = static_cast<int64_t>(i);
         }

@@ -12,7 +12,7 @@
 namespace sardonyx::mil {
 namespace {
 
-// The largest reflection that a pad may make.
+// Concats with more operands stay.
 constexpr size_t kMostInputs = 1001;
 
 // The bounds of a slice_by_index.
@@ -30,13 +30,13 @@ std::optional<Cut> cut(const SliceByIndex& slice) {
   return Cut{std::move(*begin), std::move(*end), std::move(*from_start), std::move(*to_end)};
 }
 
-// Whether the slice takes all of x, except that it takes only element `place` of `axis` (from the end if
+// Whether the slice takes all of x, except that along `axis` it takes only element `index` (from the end if
 // negative).
-bool takes(const Cut& c, const Type& x, size_t axis, int64_t place) {
+bool takes(const Cut& c, const Type& x, size_t axis, int64_t index) {
   for (size_t i = 0; i < x.rank(); ++i) {
     if (i == axis) {
       if (c.from_start[i] || c.to_end[i] || c.end[i] - c.begin[i] != 1) return false;
-      if (c.begin[i] != place && !x.dim(i).is(c.begin[i] - place)) return false;
+      if (c.begin[i] != index && !x.dim(i).is(c.begin[i] - index)) return false;
     } else if ((!c.from_start[i] && c.begin[i] != 0) || (!c.to_end[i] && !x.dim(i).is(c.end[i]))) {
       return false;
     }
@@ -72,7 +72,7 @@ Pass use_reflection_padding() {
         const std::vector<int64_t> pad = *axis == rank - 1 ? std::vector<int64_t>{k, k} : std::vector<int64_t>{k, k, 0, 0};
         return b.pad(x, pad, {.mode = "reflect"});
       },
-      .same_type = true,  // each slice has all of the other axes, whatever their sizes are called
+      .same_type = true,  // each slice has all of the other axes, whatever the names of their sizes
   };
 }
 

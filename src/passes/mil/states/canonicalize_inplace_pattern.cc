@@ -15,35 +15,35 @@ namespace sardonyx::mil {
 namespace {
 
 size_t move_updates(Graph& g) {
-  NodeMap<uint32_t> place(g.model(), 0);  // a moved update gets the place of the op that computes its value
+  NodeMap<uint32_t> position(g.model(), 0);  // a moved update takes that of the op that computes its value
   std::vector<Node*> updates;
   uint32_t at = 0;
   for (Node& n : g.nodes()) {
-    place[n] = ++at;
+    position[n] = ++at;
     if (is_update(n)) updates.push_back(&n);
   }
   std::unordered_map<const Value*, std::vector<Node*>> touching;  // the ops that read or write each state, in order
   for (const Node* u : updates) touching.try_emplace(u->input(0));
-  std::unordered_map<const Node*, const Node*> earlier;  // of each update, the previous op that touches its state
+  std::unordered_map<const Node*, const Node*> earlier;  // maps each update to the previous op that uses its state
   for (auto& [state, nodes] : touching) {
     for (const Use& u : state->uses()) {
       if (Node* n = user_in(g, u)) nodes.push_back(n);
     }
-    std::ranges::sort(nodes, {}, [&](const Node* n) { return place[*n]; });
+    std::ranges::sort(nodes, {}, [&](const Node* n) { return position[*n]; });
     for (size_t i = 1; i < nodes.size(); ++i) {
       if (nodes[i] != nodes[i - 1]) earlier[nodes[i]] = nodes[i - 1];
     }
   }
   size_t moved = 0;
-  std::unordered_map<const Node*, Node*> last;  // by the op that computes a value: the last update moved behind it
+  std::unordered_map<const Node*, Node*> last;  // by the op that computes a value: the last update after it
   for (Node* u : updates) {
     Node* maker = u->input(1)->def();
     if (maker == nullptr || maker->graph() != &g || maker->is("read_state") || is_update(*maker)) continue;
-    if (const auto before = earlier.find(u); before != earlier.end() && place[*before->second] > place[*maker]) continue;
+    if (const auto before = earlier.find(u); before != earlier.end() && position[*before->second] > position[*maker]) continue;
     Node *behind = last.try_emplace(maker, maker).first->second, *read = read_of(*u);
     last[maker] = read != nullptr ? read : u;
     for (Node* n : {u, read}) {
-      if (n != nullptr) place[*n] = place[*maker];
+      if (n != nullptr) position[*n] = position[*maker];
     }
     if (u->prev() == behind) continue;
     for (Node* n : {u, read}) {
