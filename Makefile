@@ -93,7 +93,7 @@ instructions: build  ## instructions of the hot paths, compared with the recorde
 	@scripts/setup.sh packages scripts/packages/debian-packages-bench.txt
 	@$(PY) bench/instructions.py $(if $(BLESS),--bless)
 
-asan: ## C++ tests under the address and undefined-behaviour sanitizers
+asan: ## C++ tests under the address and undefined-behavior sanitizers
 tsan: ## C++ tests under the thread sanitizer
 asan: PRESET := asan-ubsan
 tsan: PRESET := tsan

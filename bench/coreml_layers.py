@@ -28,7 +28,7 @@ FEWEST = 60  # layers that both must convert
 REASONS: dict[str, str] = {
     "LogSoftmax": "the logarithm of a softmax is -inf where the softmax vanishes, 17 below the maximum in half precision",
     "attention, masked": "iOS 18: in half precision, a mask that is an input is cut at -65504, else a row of it that hides all gives NaN",
-    "unfold of images": "coremltools multiplies by a kernel of zeros and ones, which makes NaN of an infinite neighbour",
+    "unfold of images": "coremltools multiplies by a kernel of zeros and ones, which makes NaN of an infinite neighbor",
     "floor_divide": "the ONNX file has a division of integers that truncates",
 }
 

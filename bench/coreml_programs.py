@@ -56,9 +56,9 @@ class Net:
 
     def layer_norm(self, x):
         mean = mb.reduce_mean(x=x, axes=[-1], keep_dims=True)
-        centred = mb.sub(x=x, y=mean)
-        variance = mb.reduce_mean(x=mb.square(x=centred), axes=[-1], keep_dims=True)
-        y = mb.real_div(x=centred, y=mb.sqrt(x=mb.add(x=variance, y=np.float32(1e-5))))
+        centered = mb.sub(x=x, y=mean)
+        variance = mb.reduce_mean(x=mb.square(x=centered), axes=[-1], keep_dims=True)
+        y = mb.real_div(x=centered, y=mb.sqrt(x=mb.add(x=variance, y=np.float32(1e-5))))
         return mb.add(x=mb.mul(x=y, y=self.w(x.shape[-1]) + 1), y=self.w(x.shape[-1]))
 
     def gelu(self, x):

@@ -71,9 +71,9 @@ def encoder(layers: int = 4, width: int = 64, heads: int = 4, vocabulary: int = 
         return w.op("Add", w.weight(b, scale=0.01), w.op("MatMul", x, w.weight(a, b)))
 
     def norm(x: str) -> str:
-        centred = w.op("Sub", x, w.op("ReduceMean", x, axes=[-1]))
-        variance = w.op("ReduceMean", w.op("Pow", centred, f32(2)), axes=[-1])
-        y = w.op("Div", centred, w.op("Sqrt", w.op("Add", variance, f32(1e-5))))
+        centered = w.op("Sub", x, w.op("ReduceMean", x, axes=[-1]))
+        variance = w.op("ReduceMean", w.op("Pow", centered, f32(2)), axes=[-1])
+        y = w.op("Div", centered, w.op("Sqrt", w.op("Add", variance, f32(1e-5))))
         return w.op("Add", w.op("Mul", y, w.weight(width)), w.weight(width))
 
     def gelu(x: str) -> str:

@@ -49,7 +49,7 @@ constexpr std::pair<std::string_view, std::string_view> kOtherCommands[] = {
     {"surgeon", "sardonyx optimize MODEL -o OUTPUT --inputs A --outputs B"},
 };
 
-// Of `coreml COMMAND`, which earlier versions had, the command is told by its second word.
+// `coreml COMMAND`, as in earlier versions: the second word is the command.
 [[noreturn]] void refuse_command(std::string name, std::span<const std::string> rest) {
   std::string shown = name;
   if (name == "coreml" && !rest.empty() && !rest.front().starts_with('-')) {

@@ -1,4 +1,4 @@
-// Terminal output: colours and line wrapping.
+// Terminal output: colors and line wrapping.
 #pragma once
 
 #include <cstdio>
@@ -9,7 +9,7 @@ namespace sardonyx::tools {
 
 inline constexpr std::string_view kBold = "1", kRed = "1;31", kGreen = "32", kYellow = "33";
 
-// `text` in that style if the stream is a terminal with colours; never with NO_COLOR in the environment.
+// `text` in that style if the stream is a terminal with colors; never with NO_COLOR in the environment.
 std::string painted(std::FILE* stream, std::string_view style, std::string_view text);
 
 // The columns of standard output: of COLUMNS, else of the terminal, else 80; between 40 and 110.

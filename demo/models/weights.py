@@ -1,7 +1,7 @@
 """Weights for the demonstration models: fixed seeds, made by NumPy in a second or two.
 
-The modules are the libraries' own. Only their initialisers are left out: compiling and running one
-initialiser per parameter takes longer than everything else that the demo does.
+The modules are the libraries' own. Only their initializers are left out: compiling and running one
+initializer per parameter takes longer than everything else that the demo does.
 """
 
 import zlib

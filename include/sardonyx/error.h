@@ -9,7 +9,7 @@
 namespace sardonyx {
 
 enum class ErrorCode {
-  kInvalidArgument,  // an option, a shape or a call that cannot be honoured
+  kInvalidArgument,  // an option, a shape or a call that cannot be honored
   kInvalidModel,     // a graph or a file whose content breaks a rule of its format
   kParse,            // text that does not follow the grammar
   kUnsupported,      // legal input that Sardonyx cannot handle yet

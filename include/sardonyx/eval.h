@@ -181,7 +181,7 @@ bool can_evaluate(const Op& op);
 
 // Evaluates one node, for folding; a null operand is absent. Returns nullopt if there is no kernel, if the
 // node is random, has bodies that capture values or calls a function, if it fails, or if it needs more than
-// `memory_cap` bytes. Behaviour that the standard leaves undefined (integer division by zero, casts out of
+// `memory_cap` bytes. Behavior that the standard leaves undefined (integer division by zero, casts out of
 // range) counts as failure.
 std::optional<std::vector<TensorPtr>> evaluate_node(const Node& node, std::span<const TensorPtr> inputs, uint64_t memory_cap);
 

@@ -16,7 +16,7 @@ ANY = (1, 0)
 
 
 def merged(ranges: str) -> list[tuple[int, int]]:
-    """The ranges of versions, "6-12,13+", without gaps between neighbours; last = 0: no end."""
+    """The ranges of versions, "6-12,13+", without gaps between neighbors; last = 0: no end."""
     found: list[tuple[int, int]] = []
     for part in ranges.replace(" ", "").split(","):
         first, _, last = part.rstrip("+").partition("-")

@@ -2,7 +2,7 @@
 wrong results, by release.
 
 Every release runs models of one node on extreme integers (ends of the range, powers of two and their
-neighbours, random bits). The results are compared with exact arithmetic modulo 2^bits. Unpack the wheels of
+neighbors, random bits). The results are compared with exact arithmetic modulo 2^bits. Unpack the wheels of
 the releases first, as for gen_runtime_kernels.py:
 
     python scripts/tables/gen_wrong_kernels.py 1.17=ort-1.17 1.18=ort-1.18 ... > src/dialects/onnx/generated/wrong_kernels.gen.inc

@@ -31,7 +31,7 @@ struct HalfReport {
   std::string ranges;   // the option `ranges` of add_fp16_cast
 };
 
-// Analyses all functions; one that was not run uses the ranges of equally named values in others. Does not
+// Analyzes all functions; one that was not run uses the ranges of equally named values in others. Does not
 // change the program. Throws what evaluate() throws for the requested runs.
 HalfReport half_report(Model& m, const HalfReportRequest& request);
 

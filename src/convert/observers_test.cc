@@ -1,4 +1,4 @@
-// What observers of optimizations and conversions are told, and that they change nothing.
+// The events that observers of optimizations and conversions get, and that observers change nothing.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kText = "opset 18 graph(x: f32[3]) { a = Exp(x)  b = Identity(Neg(Neg(a)))  c = Sin(a)  return b }";
 
-// Notes each event once in a row.
+// Records events; an event that repeats is recorded once.
 struct Notes final : Observer {
   explicit Notes(bool names = false) : names_rules_(names) {}
 

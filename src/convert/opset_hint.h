@@ -16,7 +16,7 @@ struct OpsetHint {
   std::vector<std::string> operators;  // that only it has
 };
 
-// Optimizes a copy of `original` in opset 23, and says what that gives over `nodes`; nullopt where it gives nothing.
+// Optimizes a copy of `original` in opset 23, and returns what that saves; nullopt if the copy has `nodes` nodes or more.
 std::optional<OpsetHint> opset_hint(const Model& original, const PassRequest& request, size_t nodes);
 
 }  // namespace sardonyx

@@ -43,7 +43,7 @@ TEST(Eval, BroadcastsAreViews) {
   EXPECT_EQ(out[0].array()->double_at(1), 2);
 }
 
-// Data in a file may begin at any address. The undefined-behaviour sanitizer checks this (make asan).
+// Data in a file may begin at any address. The undefined-behavior sanitizer checks this (make asan).
 TEST(Eval, AConstantWithoutElementsMayLieAnywhere) {
   alignas(8) static constexpr std::byte kBytes[8] = {};
   const TensorPtr none = Tensor::borrow(DType::kF32, {0, 3}, std::span(kBytes).subspan(1, 0), nullptr);

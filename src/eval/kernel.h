@@ -40,7 +40,7 @@ struct Run {
   uint64_t iterations = 0;
   int depth = 0;
   uint64_t random_nodes = 0;  // random operators that ran so far; each draws from its own stream
-  // When folding constants, behaviour that the standard leaves undefined is an error.
+  // When folding constants, behavior that the standard leaves undefined is an error.
   bool folding = false;
 
   explicit Run(const EvalOptions& o) : options(o), account(std::make_shared<Account>(o.memory_cap)) {}

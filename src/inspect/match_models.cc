@@ -226,7 +226,7 @@ class Matcher {
     return found;
   }
 
-  // Those outside of a longest sequence that both models have in the same order have moved.
+  // The nodes outside of a longest sequence that both models have in the same order were moved.
   void split_moved(const std::vector<std::pair<const Node*, const Node*>>& equal, ModelMatch& found) const {
     std::vector<size_t> tails, before(equal.size(), SIZE_MAX);  // of sequences by length: the pair at the end
     const auto place = [&](size_t i) { return b_.place[equal[i].second->id()]; };

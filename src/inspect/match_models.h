@@ -1,4 +1,4 @@
-// Which nodes of two models are the same: by what they compute, by name, by origin, and by their neighbours.
+// Which nodes of two models are the same: by what they compute, by name, by origin, and by their neighbors.
 #pragma once
 
 #include <cstdint>

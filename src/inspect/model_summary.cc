@@ -160,7 +160,7 @@ void add_places(const Model& m, ModelSummary& s) {
     s.places.push_back(std::move(place));
     if (!s.oldest_runtime.empty()) break;
   }
-  // Without a release that loads it, the newest tells why.
+  // If no release loads it, the newest one says why.
   if (s.oldest_runtime.empty() && s.places.size() > 1) s.places.resize(1);
   for (const onnx::Provider& p : onnx::providers()) {
     ModelSummary::Place place{.name = std::string(p.name), .source = std::string(p.source), .refused = 0, .reasons = {}};

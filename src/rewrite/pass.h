@@ -209,7 +209,7 @@ struct Rule {
 // ---------------------------------------------------------------------------------------------------------------------
 // Passes
 
-// A pass that looks beyond a neighbourhood. Returns whether it changed anything.
+// A pass that looks beyond a neighborhood. Returns whether it changed anything.
 using GraphWalk =
     std::function<bool(Graph&, PassContext&)>;  // called with a function's graph; the walk visits nested graphs itself
 using ModelWalk = std::function<bool(PassContext&)>;

@@ -190,7 +190,7 @@ class Folder {
     return a == b ? a : fmt::format("{} … {}", a, b);
   }
 
-  // The same items in at most kMostChildren groups and nodes: copies become one group, then neighbours do.
+  // The same items in at most kMostChildren groups and nodes: copies become one group, then neighbors do.
   Items bounded(Items items) {
     for (int round = 0; round < 2; ++round) {
       const std::vector<Run> runs = runs_of(items);

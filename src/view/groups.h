@@ -15,7 +15,7 @@ enum class GroupKind : uint8_t {
   kModule,    // nodes with one module path
   kRepeat,    // copies that follow each other: the same operators and types in the same order
   kCopy,      // one of them
-  kPart,      // neighbours, where a group would have too many children
+  kPart,      // neighbors, where a group would have too many children
 };
 
 struct Group {

@@ -124,7 +124,7 @@ class Picture {
  private:
   struct Current {
     int64_t edit = -1;       // the last one; -1: the node is as it was made
-    uint32_t seen = 0;       // the step that had it last
+    uint32_t seen = 0;       // the last step that has it
     uint32_t next = kNever;  // in its block
   };
   friend class PictureStepReader;

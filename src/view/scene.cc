@@ -66,7 +66,7 @@ class Writer {
   std::string text_;
 };
 
-// Texts in an order in which neighbours begin alike: the length that each shares with the one before, and the rest.
+// Texts in an order in which neighbors begin alike: the length that each shares with the one before, and the rest.
 class SharedStarts {
  public:
   void add(std::string_view text) {

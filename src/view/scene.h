@@ -16,7 +16,7 @@ struct SceneOptions {
   bool is_diff = false;                                               // two steps are two models
   std::vector<std::pair<std::string, std::vector<double>>> measures;  // by node: "FLOPs", "milliseconds", to color by
   std::string color;  // what the page colors by first: "=" and the name of a measure; empty: the kind of operator
-  // The text of source files that nodes name, as far as they are there.
+  // The text of source files that nodes name and that exist.
   std::vector<std::pair<std::string, std::string>> sources;
 };
 

@@ -348,7 +348,7 @@ class App {
     this.redraw();
   }
 
-  // To the producer or user, or the neighbour in the same level, that is nearest.
+  // To the producer or user, or the neighbor in the same level, that is nearest.
   private walk(direction: "up" | "down" | "left" | "right"): void {
     const here = this.painter.selected ? this.place(this.painter.selected) : null;
     if (!here || !here.box.parent) {

@@ -121,14 +121,14 @@ WIDE = ["---", "hide: [navigation]", "---", ""]  # pages that no list on the lef
 
 
 def beside(names: list[str], name: str) -> str:
-    """Links to the neighbours of a page among those of its kind."""
+    """Links to the neighbors of a page among those of its kind."""
     at = names.index(name)
     before = f"[← {names[at - 1]}]({names[at - 1]}.md) · " if at else ""
     after = f" · [{names[at + 1]} →]({names[at + 1]}.md)" if at + 1 < len(names) else ""
     return f"{before}{{}}{after}"
 
 
-def pass_page(about: dict, presets: list[str], source: Path, drawings: Drawings, neighbours: str) -> str:
+def pass_page(about: dict, presets: list[str], source: Path, drawings: Drawings, neighbors: str) -> str:
     cases = read_cases(source.with_suffix(".sx"))
     fires = [c for c in cases if c.after and not c.about.startswith("error")]
     kept = [c for c in cases if c.about == "same"]
@@ -141,7 +141,7 @@ def pass_page(about: dict, presets: list[str], source: Path, drawings: Drawings,
         else "on request"
     )
     lines = [
-        *WIDE, f"# {about['name']}", "", neighbours.format("[all passes](../../generated/catalogue.md)"), "",
+        *WIDE, f"# {about['name']}", "", neighbors.format("[all passes](../../generated/catalogue.md)"), "",
         f"{plain(about['about'])}.", "",
         f"For {kind}; results: **{about['numerics']}**; {where}.", "",
     ]  # fmt: skip

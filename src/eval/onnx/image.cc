@@ -442,7 +442,7 @@ void RoiAlign(Call& c) {
                 parts[3] = u * t * image[y_high * width + z_high];
               }
               sum += parts[0] + parts[1] + parts[2] + parts[3];
-              // The standard takes the maximum over the weighted neighbours, not over interpolated points.
+              // The standard takes the maximum over the weighted neighbors, not over interpolated points.
               const double high = *std::max_element(parts, parts + 4);
               best = first ? high : std::max(best, high);
               first = false;

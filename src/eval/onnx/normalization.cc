@@ -166,7 +166,7 @@ void RMSNormalization(Call& c) {
   c.set(0, c.of<double>(c.dtype(1), x.shape(), all));
 }
 
-// Normalizes across neighbouring channels.
+// Normalizes across neighboring channels.
 void LRN(Call& c) {
   const Array& x = c.in(0);
   c.require(x.rank() >= 2, "expected an operand of rank 2 or more");

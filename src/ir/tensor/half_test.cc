@@ -25,7 +25,7 @@ std::vector<std::byte> at_once(const std::vector<float>& v) {
   return out;
 }
 
-// Each half, the midpoint to the next one, and the neighbours of both.
+// Each half, the midpoint to the next one, and the neighbors of both.
 TEST(Half, RoundsAsOneElementDoes) {
   std::vector<float> all;
   for (uint32_t h = 0; h <= 0xffff; ++h) {

@@ -109,7 +109,7 @@ TEST(Elements, SubByteIntegersArePackedLowBitsFirst) {
   encode_element(DType::kI4, raw, 0, -8);
   encode_element(DType::kI4, raw, 1, 3);
   EXPECT_EQ(static_cast<int>(raw[0]), 0x38);
-  EXPECT_EQ(static_cast<int>(raw[1]), 0xff);  // neighbouring bytes stay unchanged
+  EXPECT_EQ(static_cast<int>(raw[1]), 0xff);  // neighboring bytes stay unchanged
   EXPECT_EQ(decode_element(DType::kI4, raw, 0), -8);
   EXPECT_EQ(decode_element(DType::kU4, raw, 0), 8);
   encode_element(DType::kI2, raw, 4, -2);

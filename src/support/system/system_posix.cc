@@ -203,7 +203,7 @@ bool fetch([[maybe_unused]] std::span<const std::byte> part) {
 
 void forget(std::span<const std::byte> part) {
   static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  // Only whole pages, rounded inwards: neighbouring data may be in use.
+  // Only whole pages, rounded inwards: neighboring data may be in use.
   const auto begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
   const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size()) / page * page;
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);

@@ -1,4 +1,4 @@
-// Normalisation, losses and attention.
+// Normalization, losses and attention.
 #include <algorithm>
 
 #include "dialects/onnx/infer/rule_util.h"

@@ -1,6 +1,6 @@
 // Requirements of onnxruntime's kernels beyond the standard, and the operators that have a kernel of their own.
 // Found by trying releases 1.23, 1.31 and 1.32, and by reading core/providers/cpu of microsoft/onnxruntime;
-// releases in between are treated like the older of their tested neighbours.
+// releases in between are treated like the older of their tested neighbors.
 //
 //   Attention            The mask has 2 to 4 axes, and the last two are exactly [queries, keys], though the
 //                        standard broadcasts them. In 1.23 a mask that differs between heads requires as many

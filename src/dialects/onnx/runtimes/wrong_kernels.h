@@ -1,7 +1,7 @@
 // Kernels of onnxruntime's CPU provider that compute wrong results on extreme integers, by release.
 //
 // The facts are in wrong_kernels.gen.inc, which scripts/tables/gen_wrong_kernels.py writes. It runs the releases on
-// the ends of the ranges, on powers of two and on their neighbours. Max, Min, Clip, Relu and Sign are right
+// the ends of the ranges, on powers of two and on their neighbors. Max, Min, Clip, Relu and Sign are right
 // on tensors of one element.
 #pragma once
 

@@ -13,8 +13,8 @@
 namespace sardonyx::onnx {
 namespace {
 
-constexpr int kSteps = 3;               // how many producers up a colour depends on
-constexpr size_t kTries = 32;           // colours to try, for each of the two kinds
+constexpr int kSteps = 3;               // how many producers up a color depends on
+constexpr size_t kTries = 32;           // colors to try, for each of the two kinds
 constexpr int64_t kSmallIntegers = 64;  // integer constants up to this many elements compare by value
 
 uint64_t mix(uint64_t h, uint64_t v) {
@@ -75,7 +75,7 @@ class Search {
       nodes_.push_back(const_cast<Node*>(&n));
     }
     for (const Graph* around = &g; around != nullptr; around = around->enclosing()) around_.insert(around);
-    colour();
+    color();
     twin_.resize(nodes_.size());
     stamp_.resize(nodes_.size());
   }
@@ -83,7 +83,7 @@ class Search {
   Repeat best() {
     Repeat best;
     size_t saved = 0;
-    std::vector<std::vector<int>> all = candidates(colours_);      // colours with context tell apart parts that end alike
+    std::vector<std::vector<int>> all = candidates(colors_);       // colors with context tell apart parts that end alike
     std::ranges::move(candidates(own_), std::back_inserter(all));  // short parts, whose first nodes have different producers
     for (const std::vector<int>& places : all) {
       std::optional<Part> part = grow(places[places.size() - 2], places.back());
@@ -128,39 +128,39 @@ class Search {
     return known;
   }
 
-  void colour() {
+  void color() {
     reads_.resize(nodes_.size());
-    colours_.resize(nodes_.size());
+    colors_.resize(nodes_.size());
     for (size_t i = 0; i < nodes_.size(); ++i) {
       const Node& n = *nodes_[i];
       if (n.unchecked() || n.num_results() == 0 || n.result()->is_constant()) {
-        colours_[i] = mix(9, &n);  // unique: belongs to no part
+        colors_[i] = mix(9, &n);  // unique: belongs to no part
         continue;
       }
       uint64_t h = mix(mix(mix(7, &n.op()), n.attrs().canonical()), n.num_results());
       for (const Value& v : n.results()) h = mix(h, v.type());
       for (const Use& u : n.operands()) h = mix(h, hash_of_kind(u.value));
       for (const Body& b : n.bodies()) h = mix(h, b.graph->num_nodes());
-      colours_[i] = h;
+      colors_[i] = h;
     }
-    own_ = colours_;
+    own_ = colors_;
     for (int step = 0; step < kSteps; ++step) {
-      std::vector<uint64_t> next = colours_;
+      std::vector<uint64_t> next = colors_;
       for (size_t i = 0; i < nodes_.size(); ++i) {
         uint64_t h = own_[i];
         for (const Use& u : nodes_[i]->operands()) {
           const int from = place_of(u.value);
-          h = mix(h, from < 0 ? 0 : mix(colours_[static_cast<size_t>(from)], u.value->index()));
+          h = mix(h, from < 0 ? 0 : mix(colors_[static_cast<size_t>(from)], u.value->index()));
         }
         next[i] = h;
       }
-      colours_ = std::move(next);
+      colors_ = std::move(next);
     }
     for (size_t i = 0; i < nodes_.size(); ++i) alike_[own_[i]].push_back(static_cast<int>(i));
   }
 
-  // Places grouped by colour. Colours at which the fewest values are live come first.
-  std::vector<std::vector<int>> candidates(const std::vector<uint64_t>& colours) {
+  // Places grouped by color. Colors at which the fewest values are live come first.
+  std::vector<std::vector<int>> candidates(const std::vector<uint64_t>& colors) {
     const size_t n = nodes_.size();
     std::vector<int64_t> starts(n);
     for (size_t i = 0; i < n; ++i) {
@@ -184,7 +184,7 @@ class Search {
     int64_t alive = 0;
     for (size_t i = 0; i < n; ++i) {
       alive += starts[i];
-      const auto [c, is_new] = known.try_emplace(colours[i], classes.size());
+      const auto [c, is_new] = known.try_emplace(colors[i], classes.size());
       if (is_new) classes.emplace_back();
       classes[c->second].places.push_back(static_cast<int>(i));
       classes[c->second].alive += alive;
@@ -344,7 +344,7 @@ class Search {
   std::vector<Node*> nodes_;
   std::unordered_set<const Graph*> around_;
   std::vector<std::vector<Use*>> reads_;
-  std::vector<uint64_t> own_, colours_;                   // hash of the node itself; with its producers
+  std::vector<uint64_t> own_, colors_;                    // hash of the node itself; with its producers
   std::unordered_map<uint64_t, std::vector<int>> alike_;  // places by own_, also when producers differ
   std::vector<int> twin_;
   std::vector<int> stamp_;

@@ -19,12 +19,12 @@ struct Repeat {
 // The repeat of `g` that leaves the fewest nodes when each occurrence becomes one node. Empty if no part has
 // `min_nodes` nodes.
 //
-// A part grows from its last node upwards. The colour of a node depends on its operator, attributes and
-// types, and on the colours of its producers up to three levels. The search follows two neighbouring nodes of
-// one colour in lockstep while both sides agree, no further than the earlier node. It first tries places
+// A part grows from its last node upwards. The color of a node depends on its operator, attributes and
+// types, and on the colors of its producers up to three levels. The search follows two neighboring nodes of
+// one color in lockstep while both sides agree, no further than the earlier node. It first tries places
 // where few values are live, because programs are usually cut there. Constants compare by type; small
 // integers compare by value because they determine shapes. Linear in the graph: it tries a bounded number of
-// colours, each over the nodes between its occurrences.
+// colors, each over the nodes between its occurrences.
 Repeat best_repeat(const Graph& g, size_t min_nodes);
 
 // Every use through which `n` depends on values from outside: its operands (absent ones too), then captures

@@ -329,7 +329,7 @@ std::vector<Value*> softmax_of_last_axis(Rewriter& b, Node& n, OpsetConversion& 
 }
 
 // Pooling without dilation. Older versions have no dilations.
-std::vector<Value*> pool_of_neighbours(Rewriter& b, Node& n, OpsetConversion& c) {
+std::vector<Value*> pool_of_neighbors(Rewriter& b, Node& n, OpsetConversion& c) {
   if (n.attr("dilations") != nullptr) {
     const auto dilations = ints_attr(n, "dilations");
     if (!dilations || std::ranges::any_of(*dilations, [](int64_t d) { return d != 1; }))
@@ -463,8 +463,8 @@ constexpr RespellingStep kDown[] = {
     {"Unsqueeze", 13, false, unit_axes_to_attribute},
     {"Reshape", 14, false, reshape_without_zeros},
     {"Shape", 15, false, shape_of_all_axes},
-    {"LpPool", 18, false, pool_of_neighbours},
-    {"MaxPool", 10, false, pool_of_neighbours},
+    {"LpPool", 18, false, pool_of_neighbors},
+    {"MaxPool", 10, false, pool_of_neighbors},
     {"Pad", 18, false, pad_all_axes},
     {"ReduceL1", 18, false, reduced_axes_to_attribute},
     {"ReduceL2", 18, false, reduced_axes_to_attribute},
@@ -476,7 +476,7 @@ constexpr RespellingStep kDown[] = {
     {"ReduceProd", 18, false, reduced_axes_to_attribute},
     {"ReduceSumSquare", 18, false, reduced_axes_to_attribute},
     {"Split", 18, false, split_without_count},
-    {"AveragePool", 19, false, pool_of_neighbours},
+    {"AveragePool", 19, false, pool_of_neighbors},
     {"DFT", 20, false, dft_to_attribute},
     {"GridSample", 20, false, grid_sample},
     {"GroupNormalization", 21, false, no_such_meaning},

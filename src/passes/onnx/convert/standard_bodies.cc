@@ -104,20 +104,20 @@ std::optional<std::vector<int64_t>> normalized_axes(const Site& s) {
 }
 
 struct Moments {
-  Value *centred, *mean, *inverse_deviation;
+  Value *centered, *mean, *inverse_deviation;
 };
 Moments moments(const Site& s, Value* x, const std::vector<int64_t>& axes, double epsilon) {
   Value* mean = s.b.reduce("ReduceMean", x, axes, /*keepdims=*/true);
-  Value* centred = s.b.Sub(x, mean);
-  Value* variance = s.b.reduce("ReduceMean", s.b.Mul(centred, centred), axes, /*keepdims=*/true);
-  return {centred, mean, s.b.Reciprocal(s.b.Sqrt(s.b.Add(variance, s.num(x, epsilon))))};
+  Value* centered = s.b.Sub(x, mean);
+  Value* variance = s.b.reduce("ReduceMean", s.b.Mul(centered, centered), axes, /*keepdims=*/true);
+  return {centered, mean, s.b.Reciprocal(s.b.Sqrt(s.b.Add(variance, s.num(x, epsilon))))};
 }
 
 Results layer_normalization(const Site& s) {
   const auto axes = normalized_axes(s);
   if (!axes) return s.refuse("its rank is not known");
   const Moments m = moments(s, s.cast(s.x(), statistics_type(s)), *axes, s.number("epsilon", 1e-5));
-  Value* y = s.b.Mul(s.cast(s.b.Mul(m.centred, m.inverse_deviation), s.x()->dtype()), s.in(1));
+  Value* y = s.b.Mul(s.cast(s.b.Mul(m.centered, m.inverse_deviation), s.x()->dtype()), s.in(1));
   if (s.in(2) != nullptr) y = s.b.Add(y, s.in(2));
   Results results{y, m.mean, m.inverse_deviation};
   results.resize(s.n.num_results());
@@ -142,7 +142,7 @@ Results group_normalization(const Site& s) {
   const DType own = s.x()->dtype(), wide = by_group ? own : statistics_type(s);
   const std::vector<int64_t> last{2};
   const Moments m = moments(s, s.cast(s.b.Reshape(s.x(), s.b.i64s({0, *groups, -1})), wide), last, s.number("epsilon", 1e-5));
-  Value* y = s.cast(s.b.Mul(m.centred, m.inverse_deviation), own);
+  Value* y = s.cast(s.b.Mul(m.centered, m.inverse_deviation), own);
   const auto shifted = [&](Value* v, std::vector<int64_t> shape) {
     return s.b.Add(s.b.Mul(v, s.b.Reshape(s.in(1), s.b.i64s(shape))), s.b.Reshape(s.in(2), s.b.i64s(shape)));
   };
@@ -157,9 +157,9 @@ Results group_normalization(const Site& s) {
 Results mean_variance_normalization(const Site& s) {
   const auto axes = ints_attr(s.n, "axes");
   if (!axes) return s.refuse("its axes are set by the function's calls");
-  Value* centred = s.b.Sub(s.x(), s.b.reduce("ReduceMean", s.x(), *axes, /*keepdims=*/true));
-  Value* variance = s.b.reduce("ReduceMean", s.b.Mul(centred, centred), *axes, /*keepdims=*/true);
-  return {s.b.Div(centred, s.b.Add(s.b.Sqrt(variance), s.num(s.x(), 1e-9)))};
+  Value* centered = s.b.Sub(s.x(), s.b.reduce("ReduceMean", s.x(), *axes, /*keepdims=*/true));
+  Value* variance = s.b.reduce("ReduceMean", s.b.Mul(centered, centered), *axes, /*keepdims=*/true);
+  return {s.b.Div(centered, s.b.Add(s.b.Sqrt(variance), s.num(s.x(), 1e-9)))};
 }
 
 // --- transformers

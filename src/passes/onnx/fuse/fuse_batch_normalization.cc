@@ -98,7 +98,7 @@ bool is_affine(const Match& m) {
   if (t != DType::kF32 && t != DType::kF64) return false;  // onnxruntime has no f16 kernel
   if (!fits(m[gamma], m[x]) || !fits(m[beta], m[x]) || (m[mu] != nullptr && !fits(m[mu], m[x])))
     return m.refuse("the constants are not one number per channel");
-  // If both constants are single numbers, a neighbouring node may take them.
+  // If both constants are single numbers, a neighboring node may take them.
   if (known_elements(*m[gamma])->size() == 1) return m.refuse("there is one factor for all channels");
   const Node* n = m[x]->def();
   if (n != nullptr &&
