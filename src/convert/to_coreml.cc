@@ -9,7 +9,6 @@
 
 #include "convert/interface/input_shapes.h"
 #include "convert/optimize.h"
-#include "dialects/mil/mil_builder.h"
 #include "inspect/model_counts.h"
 #include "io/text/program_file.h"
 #include "ir/dims/dim_facts.h"
@@ -18,6 +17,7 @@
 #include "passes/catalog.h"
 #include "rewrite/fired_rules.h"
 #include "rewrite/pass.h"
+#include "sardonyx/mil_builder.h"
 #include "sardonyx/version.h"
 #include "support/files/mapped_file.h"
 #include "support/nearest.h"
