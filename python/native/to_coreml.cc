@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "convert/debug_dump.h"
+#include "convert/to_coreml.h"
 #include "lower/onnx_to_mil/lower_to_mil.h"
 #include "native/ir/edit.h"
 #include "native/unlocked.h"
@@ -36,8 +37,11 @@ void decode(nb::handle given, CoremlPrecision& to) {
 
 void decode(nb::handle given, std::vector<CoremlImage>& to) {
   for (auto& [port, color, scale, bias] :
-       nb::cast<std::vector<std::tuple<std::string, std::string, double, std::vector<double>>>>(given))
-    to.push_back({port, color, scale, bias});
+       nb::cast<std::vector<std::tuple<std::string, std::string, double, std::vector<double>>>>(given)) {
+    const std::optional<CoremlColor> known = coreml_color_of(color);
+    if (!known) refuse_image(port + ":" + color);
+    to.push_back({port, *known, scale, bias});
+  }
 }
 
 void decode(nb::handle given, std::vector<CoremlFloat>& to) {

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "convert/to_coreml.h"
+#include "sardonyx/coreml.h"
 
 namespace sardonyx::python {
 

@@ -8,22 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "sardonyx/ir.h"
+#include "sardonyx/coreml.h"
 
 namespace sardonyx {
 
-// The largest value of a named size without one, or twice its least value: an ML program's range needs an upper end.
-inline constexpr int64_t kAssumedUpperBound = 4096;
-
-struct CoremlMetadata {
-  std::string author, license, version, description;
-  Metadata user_defined;
-};
-
 // What the types of the main function do not say about its inputs and results.
 struct CoremlFeatures {
-  // The colors of inputs and results that are images: pairs of a name and "rgb", "bgr", "gray" or "gray16".
-  std::vector<std::pair<std::string, std::string>> image_inputs, image_outputs;
+  std::vector<std::pair<std::string, CoremlColor>> image_inputs, image_outputs;  // by name
   // The named sizes in each shape that inputs can have, the default first. Empty: inputs of named sizes have ranges.
   std::vector<std::map<std::string, int64_t, std::less<>>> shapes;
   // What named sizes are by default, within their ranges. Others are at the low end.
