@@ -9,9 +9,9 @@
 #include "cli/print/say.h"
 #include "cli/print/terminal.h"
 #include "convert/file_names.h"
-#include "inspect/compare_models.h"
 #include "io/text/program_file.h"
 #include "sardonyx/infer.h"
+#include "sardonyx/inspect.h"
 #include "sardonyx/io.h"
 
 namespace sardonyx::tools {

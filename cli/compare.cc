@@ -6,7 +6,7 @@
 #include "cli/print/output.h"
 #include "cli/print/say.h"
 #include "commands.h"
-#include "inspect/compare_models.h"
+#include "sardonyx/inspect.h"
 #include "sardonyx/io.h"
 
 namespace sardonyx::tools {

@@ -1,5 +1,5 @@
 // sardonyx diff: compares two models. Exit code 1 when they differ.
-#include "inspect/diff_models.h"
+#include "inspect/model_summary.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,8 @@
 // sardonyx optimize, and conversions that stay in one format.
-#include "convert/optimize.h"
 #include "convert/file_names.h"
 #include "convert/pipeline_text.h"
+#include "inspect/model_summary.h"
+#include "sardonyx/convert.h"
 
 #include <fmt/format.h>
 

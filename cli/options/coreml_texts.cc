@@ -79,9 +79,6 @@ CoremlMetadata metadata_of(const Given& given) {
 
 // "x:rgb", "x:bgr:0.0078125" or "x:rgb:0.0078125:-1,-1,-1"
 CoremlImage image_of(std::string_view text) {
-  const auto is_color = [](std::string_view part) {
-    return part == "rgb" || part == "bgr" || part == "gray" || part == "gray16";
-  };
   const auto fail = [&] {
     refuse(
         fmt::format("'{}' describes no image", text),
@@ -104,10 +101,11 @@ CoremlImage image_of(std::string_view text) {
     if (colon == std::string_view::npos) break;
     parts.insert(parts.begin(), text.substr(colon + 1, end - colon - 1));
     end = colon;
-    if (is_color(parts[0])) break;
+    if (coreml_color_of(parts[0])) break;
   }
-  if (parts.empty() || !is_color(parts[0])) fail();
-  CoremlImage image{std::string(text.substr(0, static_cast<size_t>(parts[0].data() - text.data()) - 1)), std::string(parts[0])};
+  const auto color = parts.empty() ? std::nullopt : coreml_color_of(parts[0]);
+  if (!color) fail();
+  CoremlImage image{std::string(text.substr(0, static_cast<size_t>(parts[0].data() - text.data()) - 1)), *color};
   if (image.port.empty()) fail();
   if (parts.size() > 1) {
     const std::vector<double> scale = numbers(parts[1]);
@@ -133,7 +131,7 @@ CoremlFloat float_of(std::string_view text) {
 
 ordered_json json_of(const std::vector<CoremlImage>& images) {
   ordered_json all = ordered_json::object();
-  for (const CoremlImage& i : images) all[i.port] = {{"color", i.color}, {"scale", i.scale}, {"bias", i.bias}};
+  for (const CoremlImage& i : images) all[i.port] = {{"color", to_string(i.color)}, {"scale", i.scale}, {"bias", i.bias}};
   return all;
 }
 
@@ -221,6 +219,7 @@ ordered_json coreml_keywords(const Given& given) {
   };
 #define SX_OPTION(field, keyword, ...) add(#keyword, json_of(how.field));
 #define SX_KEYWORD(...)
+#include "convert/interface/enumerated_shapes.h"
 #include "convert/coreml_options.def"
 #undef SX_KEYWORD
 #undef SX_OPTION

@@ -3,7 +3,7 @@
 
 #include "cli/options/options.h"
 #include "cli/print/output.h"
-#include "convert/to_coreml.h"
+#include "sardonyx/coreml.h"
 
 namespace sardonyx::tools {
 

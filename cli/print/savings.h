@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/print/output.h"
-#include "convert/optimize.h"
+#include "sardonyx/convert.h"
 
 namespace sardonyx::tools {
 

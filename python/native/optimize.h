@@ -3,7 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "convert/optimize.h"
+#include "sardonyx/convert.h"
 #include "sardonyx/observe.h"
 
 namespace sardonyx::python {

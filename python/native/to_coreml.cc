@@ -38,8 +38,11 @@ void decode(nb::handle given, CoremlPrecision& to) {
 
 void decode(nb::handle given, std::vector<CoremlImage>& to) {
   for (auto& [port, color, scale, bias] :
-       nb::cast<std::vector<std::tuple<std::string, std::string, double, std::vector<double>>>>(given))
-    to.push_back({port, color, scale, bias});
+       nb::cast<std::vector<std::tuple<std::string, std::string, double, std::vector<double>>>>(given)) {
+    const std::optional<CoremlColor> known = coreml_color_of(color);
+    if (!known) refuse_image(port + ":" + color);
+    to.push_back({port, *known, scale, bias});
+  }
 }
 
 void decode(nb::handle given, std::vector<CoremlFloat>& to) {

@@ -5,8 +5,9 @@
     python scripts/tables/gen_mil_ops.py            writes the files
     python scripts/tables/gen_mil_ops.py --check    exits 1 if they differ from what would be written
 
-Writes src/dialects/mil/generated/ops_*.gen.inc, rules.gen.inc, builder_*.gen.inc and readers.gen.inc. Facts that the definitions do not
-hold as data (traits, results, type rules) come from tables in gen_mil_facts.py.
+Writes src/dialects/mil/generated/ops_*.gen.inc, rules.gen.inc, builder_definitions.gen.inc and readers.gen.inc, and
+include/sardonyx/mil_builder.h. Facts that the definitions do not hold as data (traits, results, type rules) come from tables in
+gen_mil_facts.py.
 
 Operands are in the definition's order, except that data comes before parameters and lists of operands
 (TupleInputType) come last. Blocks of `cond` and `while_loop` are bodies, not operands.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from pathlib import Path
 
 logging.disable(logging.WARNING)
 
@@ -46,6 +48,7 @@ from gen_mil_facts import (  # noqa: E402
 from gen_tables import ROOT, Pool, cpp_double, identifier, quote, write  # noqa: E402
 
 OUT = ROOT / "src/dialects/mil/generated"
+BUILDER = ROOT / "include/sardonyx/mil_builder.h"
 HEADER = f"// Written by scripts/tables/gen_mil_ops.py from the op definitions of coremltools {coremltools.__version__}. Do not edit.\n"
 
 # Bits of a TypeSet: numbers of sardonyx::DType.
@@ -237,11 +240,60 @@ def tables() -> dict[str, str]:
 # ----------------------------------------------------------------------------------------------------------------------
 # The builder
 
+HEAD = (
+    HEADER
+    + """\
+// MilBuilder: one method per Core ML op, typed and checked.
+//
+//   Value* y = b.conv(x, weight, {.bias = bias, .pad_type = "same", .strides = {2, 2}});
+//   Value* z = b.concat({y, b.mul(y, 0.5)}, {.axis = 1});
+//
+// Required operands that may be computed come first, then lists, blocks, and the number of results where it
+// varies. All other operands are named, in alphabetical order. Operands that are not given are not written:
+// Core ML uses the default, which the comments of mil_params note. Numbers, strings and flags become constants
+// of the slot's type (mil_operand.h), created in slot order. The function's op set decides the version of the op.
+// Slots are those of the newest version; giving one that the chosen version lacks is an error.
+#pragma once
+
+#include "sardonyx/builder.h"
+#include "sardonyx/mil_operand.h"
+
+namespace sardonyx {
+
+// The named operands of each op.
+namespace mil_params {
+
+"""
+)
+CLASS = """
+}  // namespace mil_params
+
+class MilBuilder : public Builder {
+ public:
+  using Builder::Builder;
+  using Flags = mil_params::Flags;
+  using Ints = mil_params::Ints;
+  using Numbers = mil_params::Numbers;
+  using Operand = mil_params::Operand;
+  using Text = mil_params::Text;
+
+  // The specification version of the function's op set (8 is iOS 17); the newest if the function names none.
+  int version() const;
+  // The op's version in this op set, or null. For ops named by data; pass it to make().
+  const Op* find(std::string_view op) const;
+  // Constants as values, for setting an operand in place.
+  Value* i32(int32_t v) { return scalar_int(DType::kI32, v); }
+  Value* i32s(std::span<const int64_t> v);
+  // The same op with other operands in some slots; nullptr leaves a slot empty. Not for ops with blocks.
+  Value* like(const Node& n, std::initializer_list<mil_params::Change> changes);
+
+"""
+
 SPAN, LIST = "std::span<Value* const>", "std::initializer_list<Value*>"
 
 
 def class_of(cls, kind) -> str:
-    """The class of operand.h for the slot."""
+    """The class of mil_operand.h for the slot."""
     if not isinstance(kind, TensorInputType):
         return "Operand"
     domain = set(kind._type_domain or cls.type_domains[kind.type_domain_id])
@@ -380,22 +432,26 @@ def reader(method: Method) -> str:
     return "\n".join(lines + ["};"])
 
 
-def builder() -> dict[str, str]:
+def builder() -> dict[Path, str]:
     newest = {name: cls for name, _, cls in versions()}
     methods = [Method(name, cls) for name, cls in newest.items() if name not in BUILDER_SKIP]
     readers = [
         reader(Method(name, cls)) for name, cls in newest.items() if cls is not None and name not in BUILDER_SKIP
     ]
     return {
-        "builder_params.gen.inc": HEADER + "\n\n".join(m.struct() for m in methods if m.named) + "\n",
-        "builder_declarations.gen.inc": HEADER + "\n".join(m.declaration() for m in methods) + "\n",
-        "builder_definitions.gen.inc": HEADER + "\n\n".join(m.definition() for m in methods) + "\n",
-        "readers.gen.inc": HEADER + "\n\n".join(filter(None, readers)) + "\n",
+        BUILDER: HEAD
+        + "\n\n".join(m.struct() for m in methods if m.named)
+        + "\n"
+        + CLASS
+        + "\n".join(m.declaration() for m in methods)
+        + "\n};\n\n}  // namespace sardonyx\n",
+        OUT / "builder_definitions.gen.inc": HEADER + "\n\n".join(m.definition() for m in methods) + "\n",
+        OUT / "readers.gen.inc": HEADER + "\n\n".join(filter(None, readers)) + "\n",
     }
 
 
 def main() -> int:
-    return write({OUT / name: text for name, text in (tables() | builder()).items()}, "gen_mil_ops.py")
+    return write({OUT / name: text for name, text in tables().items()} | builder(), "gen_mil_ops.py")
 
 
 if __name__ == "__main__":

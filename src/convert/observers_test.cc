@@ -6,10 +6,9 @@
 #include <set>
 
 #include "convert/debug_dump.h"
-#include "convert/optimize.h"
-#include "convert/to_coreml.h"
-#include "convert/to_onnx.h"
 #include "passes/catalog.h"
+#include "sardonyx/convert.h"
+#include "sardonyx/coreml.h"
 #include "sardonyx/observe.h"
 
 namespace sardonyx {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "convert/optimize.h"
-#include "inspect/model_counts.h"
+#include "sardonyx/inspect.h"
 
 namespace sardonyx {
 namespace {

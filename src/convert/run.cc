@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "convert/interface/input_shapes.h"
-#include "convert/optimize.h"
+#include "sardonyx/convert.h"
 #include "sardonyx/error.h"
 #include "support/nearest.h"
 

@@ -7,10 +7,11 @@
 #include <ranges>
 #include <set>
 
+#include "convert/interface/coreml_classifier.h"
+#include "convert/interface/enumerated_shapes.h"
 #include "convert/interface/input_shapes.h"
 #include "convert/optimize.h"
-#include "dialects/mil/mil_builder.h"
-#include "inspect/model_counts.h"
+#include "io/coreml/mil_new_description.h"
 #include "io/text/program_file.h"
 #include "ir/dims/dim_facts.h"
 #include "lower/onnx_to_mil/lower_to_mil.h"
@@ -18,6 +19,8 @@
 #include "passes/catalog.h"
 #include "rewrite/fired_rules.h"
 #include "rewrite/pass.h"
+#include "sardonyx/inspect.h"
+#include "sardonyx/mil_builder.h"
 #include "sardonyx/version.h"
 #include "support/files/mapped_file.h"
 #include "support/nearest.h"
@@ -284,15 +287,10 @@ void check_ranks(Model& mil) {
 }
 
 void check_image(const CoremlImage& image) {
-  const bool is_color = image.color == "rgb" || image.color == "bgr" || image.color == "gray" || image.color == "gray16";
   const bool is_finite =
       std::isfinite(image.scale) && std::ranges::all_of(image.bias, [](double b) { return std::isfinite(b); });
-  if (is_color && is_finite && !image.port.empty() && (image.bias.empty() || std::ssize(image.bias) == image.channels()))
-    return;
-  throw Error(
-      ErrorCode::kInvalidArgument, fmt::format("'{}:{}' describes no image", image.port, image.color),
-      {"expected a name and colors (rgb, bgr, gray, gray16), for an input also a scale and a number to add for each channel: "
-       "x:rgb, x:gray:0.0039 or x:bgr:0.0078125:-1,-1,-1"});
+  if (!is_finite || image.port.empty() || (!image.bias.empty() && std::ssize(image.bias) != image.channels()))
+    refuse_image(fmt::format("{}:{}", image.port, to_string(image.color)));
 }
 
 // As to_coreml(); names in keep_f32 are not checked. `names` gets the names of ops after lowering.
@@ -389,6 +387,13 @@ std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, To
   for (const std::string& name : unknown_skipped(*mil, options)) refuse_skipped(name, names);
   end_run(options.observer, *mil);
   return mil;
+}
+
+void refuse_image(std::string_view text) {
+  throw Error(
+      ErrorCode::kInvalidArgument, fmt::format("'{}' describes no image", text),
+      {"expected a name and colors (rgb, bgr, gray, gray16), for an input also a scale and a number to add for each channel: "
+       "x:rgb, x:gray:0.0039 or x:bgr:0.0078125:-1,-1,-1"});
 }
 
 void check_coreml_name(const std::filesystem::path& out) {

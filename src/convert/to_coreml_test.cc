@@ -1,5 +1,5 @@
 // Weights on the way from ONNX to Core ML: they stay views until they are written.
-#include "convert/to_coreml.h"
+#include "sardonyx/coreml.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "inspect/diff_models.h"
+#include "inspect/match_models.h"
 
 #include <fmt/format.h>
 

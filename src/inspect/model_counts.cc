@@ -1,4 +1,4 @@
-#include "inspect/model_counts.h"
+#include "sardonyx/inspect.h"
 
 #include <fmt/format.h>
 
@@ -70,16 +70,6 @@ ModelCounts count_model(const Model& m) {
   Counter c(m);
   for (const auto& f : m.functions()) c.graph(f->graph());
   return c.result();
-}
-
-std::string human_bytes(uint64_t bytes) {
-  if (bytes < 1000) return fmt::format("{} B", bytes);
-  double v = static_cast<double>(bytes);
-  for (const char* unit : {"kB", "MB", "GB"}) {
-    v /= 1000;
-    if (v < 1000) return fmt::format("{:.1f} {}", v, unit);
-  }
-  return fmt::format("{:.1f} TB", v / 1000);
 }
 
 }  // namespace sardonyx

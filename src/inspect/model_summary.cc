@@ -10,6 +10,7 @@
 
 #include "dialects/onnx/runtimes/providers.h"
 #include "dialects/onnx/runtimes/runtimes.h"
+#include "inspect/costs.h"
 #include "inspect/node_origin.h"
 #include "io/coreml/mil_features.h"
 #include "ir/graph/call.h"
@@ -219,6 +220,16 @@ std::vector<ModelSummary::Module> folded(const std::vector<ModelSummary::Module>
     }
     if (sums.all.size() <= most || depth == 1) return std::move(sums.all);
   }
+}
+
+std::string human_bytes(uint64_t bytes) {
+  if (bytes < 1000) return fmt::format("{} B", bytes);
+  double v = static_cast<double>(bytes);
+  for (const char* unit : {"kB", "MB", "GB"}) {
+    v /= 1000;
+    if (v < 1000) return fmt::format("{:.1f} {}", v, unit);
+  }
+  return fmt::format("{:.1f} TB", v / 1000);
 }
 
 std::string human_count(double n, std::string_view unit) {

@@ -1,4 +1,4 @@
-#include "rewrite/change_log.h"
+#include "sardonyx/observe.h"
 
 #include <iterator>
 #include <map>

@@ -1,8 +1,8 @@
 // The header for passes on Core ML programs: rules, walks, and the builder for right sides.
 #pragma once
 
-#include "dialects/mil/mil_builder.h"
 #include "rewrite/rewriter.h"
+#include "sardonyx/mil_builder.h"
 
 namespace sardonyx::mil {
 

@@ -9,6 +9,7 @@
 
 #include "rewrite/pass.h"
 #include "sardonyx/eval.h"
+#include "sardonyx/tolerance.h"
 
 namespace sardonyx {
 
@@ -18,12 +19,6 @@ struct ValueCheck {
   std::string skipped;                    // why nothing was compared
   double largest_error = 0;               // |before - after| over the floats of all runs
   std::string largest_at;                 // where it is; empty if no float changed
-};
-
-// Replaces the bound of a class: |before - after| <= atol + rtol * |before|, as in numpy.allclose, plus a share of the largest
-// element of that result.
-struct Tolerance {
-  double rtol = 0, atol = 0, of_largest = 0;
 };
 
 // Whether two evaluations may differ because of random draws: random operators, and Dropout that trains or

@@ -9,7 +9,7 @@
 
 #include "dialects/flops.h"
 #include "inspect/match_models.h"
-#include "inspect/model_counts.h"
+#include "inspect/model_summary.h"
 #include "sardonyx/infer.h"
 #include "support/files/mapped_file.h"
 #include "support/printable.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "convert/optimize.h"
+#include "sardonyx/convert.h"
 #include "view/scene.h"
 
 namespace sardonyx::view {

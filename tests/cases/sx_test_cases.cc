@@ -7,11 +7,11 @@
 #include "convert/guards/fixed_point.h"
 #include "dialects/mil/ops.h"
 #include "inspect/across_dialects.h"
-#include "inspect/model_counts.h"
 #include "lower/onnx_to_mil/lower_to_mil.h"
 #include "passes/catalog.h"
 #include "rewrite/values.h"
 #include "sardonyx/error.h"
+#include "sardonyx/inspect.h"
 #include "sardonyx/lower.h"
 
 namespace sardonyx {

@@ -1,60 +1,56 @@
-// Uses an installed Sardonyx as any C++ program would: builds a graph, writes it as ONNX, optimizes the file and
-// prints it.
-//
-//   x ── MatMul(weights) ── Relu ── Relu ── y        x: f32[B,3]
-#include <array>
+// Uses an installed Sardonyx as any C++ program would: exports a saved program to ONNX, optimizes the model, converts it
+// to Core ML, and compares both.
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <vector>
 
+#include "sardonyx/convert.h"
+#include "sardonyx/coreml.h"
 #include "sardonyx/error.h"
+#include "sardonyx/inspect.h"
 #include "sardonyx/io.h"
 #include "sardonyx/onnx_builder.h"
-#include "sardonyx/passes.h"
 #include "sardonyx/version.h"
 
 namespace sx = sardonyx;
 
 namespace {
 
-void write(const std::filesystem::path& path) {
-  sx::Model model(sx::DialectId::kOnnx);
-  sx::Graph& graph = model.add_function("layer").graph();
-  model.set_opset_version("", 21);
-
-  const std::array<sx::Dim, 2> shape{model.dims().symbol("B"), sx::Dim::of(3)};
-  sx::Value* x = graph.add_input("x", model.types().tensor(sx::DType::kF32, shape));
-
+// Appends Relu to the result `y`.
+void append_relu(sx::Model& onnx) {
   sx::ValueFacts facts;
-  sx::OnnxBuilder b(graph, facts);
-  const std::vector<float> weights{1, 2, 3, 4, 5, 6};
-  sx::Value* w = b.constant(sx::Tensor::of<float>(sx::DType::kF32, {3, 2}, weights), "weights");
-  graph.add_output(*b.Relu(b.Relu(b.MatMul(x, w))), "y");  // typed as it is made: f32[B,2]
-
-  sx::write_onnx(model, path);
+  sx::OnnxBuilder b(onnx.graph(), facts);
+  onnx.graph().set_output(0, *b.Relu(onnx.graph().output(0)));  // typed as it is made: f32[B,5]
 }
 
-void optimize(const std::filesystem::path& from, const std::filesystem::path& to) {
-  std::unique_ptr<sx::Model> model = sx::read_onnx(from);
-  sx::PassRequest request;  // the preset "onnx"
-  request.verify = sx::Verify::kPass;
-  const sx::PipelineReport report = sx::run_passes(*model, request);
-  for (const sx::PassReport& pass : report.passes) {
-    for (const auto& [rule, times] : pass.counts) {
-      if (times) std::printf("%s, %s: %zu\n", pass.name.c_str(), rule.c_str(), times);
-    }
-  }
-  sx::write_onnx(*model, to);
+void optimize(sx::Model& onnx) {
+  sx::OptimizeOptions options;  // the preset "onnx"
+  options.request.verify = sx::Verify::kPass;
+  const sx::OptimizeReport report = sx::optimize_model(onnx, options);
+  std::printf("optimized: %zu -> %zu nodes\n", report.before.nodes, report.after.nodes);
 }
 
-void show(const std::filesystem::path& path) {
-  std::unique_ptr<sx::Model> model = sx::read_onnx(path);
-  for (const sx::Node& node : model->graph().nodes()) std::printf("%s\n", std::string(node.op().name).c_str());
-  for (const sx::Port& port : model->graph().outputs()) {
-    std::printf("%s: %s\n", std::string(port.name.view()).c_str(), model->types().to_string(port.declared).c_str());
-  }
+// What is in the file, and how it differs from the model that it was made of.
+void show(const char* before, const char* after) {
+  std::unique_ptr<sx::Model> a = sx::read_onnx(before), b = sx::read_onnx(after);
+  std::printf("arithmetic: %s\n", sx::summarize(*b).all.flops.c_str());
+  for (const sx::ModelDiff::Change& op : sx::diff_models(*a, *b).ops)
+    std::printf("%s: %s -> %s\n", op.what.c_str(), op.before.c_str(), op.after.c_str());
+}
+
+void convert(const char* from, const char* to) {
+  sx::ToCoremlOptions options{.target = "iOS17", .sizes = {"B <= 64"}};
+  std::unique_ptr<sx::Model> onnx = sx::read_onnx(from);
+  std::unique_ptr<sx::Model> program = sx::to_coreml(*onnx, options);  // changes `onnx` on the way
+  sx::write_coreml(*program, to);
+}
+
+void compare(const char* onnx, const char* coreml) {
+  std::unique_ptr<sx::Model> before = sx::read_model(onnx), after = sx::read_model(coreml);
+  const sx::ModelComparison found = sx::compare_models(*before, *after, sx::Numerics::kRelaxed);
+  std::printf("compared: %s\n", found.difference ? found.difference->c_str()
+                                : found.runs > 0 ? "equal"
+                                                 : found.skipped.c_str());
 }
 
 }  // namespace
@@ -62,9 +58,15 @@ void show(const std::filesystem::path& path) {
 int main() {
   std::printf("sardonyx %s\n", sx::version());
   try {
-    write("layer.onnx");
-    optimize("layer.onnx", "small.onnx");
-    show("small.onnx");
+    std::unique_ptr<sx::Model> program = sx::read_model("layer.sx");  // by sardonyx.save_program()
+    std::unique_ptr<sx::Model> onnx = sx::convert(*program);
+    append_relu(*onnx);
+    sx::write_onnx(*onnx, "layer.onnx");
+    optimize(*onnx);
+    sx::write_onnx(*onnx, "small.onnx");
+    show("layer.onnx", "small.onnx");
+    convert("small.onnx", "small.mlpackage");
+    compare("small.onnx", "small.mlpackage");
     sx::read_onnx("none.onnx");
   } catch (const sx::Error& e) {
     std::printf("error (%s): %s\n", std::string(sx::to_string(e.code())).c_str(), e.message().c_str());

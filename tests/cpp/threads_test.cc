@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "convert/to_onnx.h"
+#include "sardonyx/convert.h"
 #include "sardonyx/eval.h"
 #include "sardonyx/io.h"
 #include "sardonyx/ir.h"

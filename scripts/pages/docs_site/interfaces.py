@@ -7,7 +7,10 @@ from pathlib import Path
 from docs_site.catalogues import code, comment_of, prose
 
 # In the order of the page that lists them.
-HEADERS = "error version ir node type dim dtype tensor attr op name builder onnx_builder onnx_attrs lower passes eval infer io plugin".split()
+HEADERS = (
+    "error version io convert coreml inspect ir node type dim dtype tensor attr op name builder onnx_builder onnx_attrs mil_builder "
+    "mil_operand lower lowering passes observe eval tolerance infer plugin"
+).split()
 
 
 def headers(root: Path) -> list[str]:

@@ -6,9 +6,9 @@
 #include <cstdlib>
 
 #include "convert/guards/outside_names.h"
-#include "inspect/model_counts.h"
 #include "passes/catalog.h"
 #include "sardonyx/error.h"
+#include "sardonyx/inspect.h"
 #include "sardonyx/io.h"
 #include "sardonyx/ir.h"
 

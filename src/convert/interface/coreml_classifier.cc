@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "dialects/mil/interface_names.h"
-#include "dialects/mil/mil_builder.h"
+#include "sardonyx/mil_builder.h"
 #include "support/files/mapped_file.h"
 #include "support/files/regular_file.h"
 #include "support/printable.h"

@@ -4,15 +4,11 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "sardonyx/ir.h"
+#include "sardonyx/coreml.h"
 
 namespace sardonyx {
-
-// An input and its shapes; the first is the default.
-using EnumeratedShapes = std::vector<std::pair<std::string, std::vector<std::vector<int64_t>>>>;
 
 // The named sizes of the inputs, in one of the shapes.
 using SizesByName = std::map<std::string, int64_t, std::less<>>;

@@ -1,4 +1,4 @@
-#include "dialects/mil/mil_builder.h"
+#include "sardonyx/mil_builder.h"
 
 #include <fmt/format.h>
 

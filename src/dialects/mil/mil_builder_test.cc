@@ -1,6 +1,6 @@
 // The builder of Core ML programs: the constants that it makes, the order of operands, the version of each
 // op.
-#include "dialects/mil/mil_builder.h"
+#include "sardonyx/mil_builder.h"
 
 #include <gtest/gtest.h>
 

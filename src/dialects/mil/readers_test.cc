@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "dialects/mil/mil_builder.h"
 #include "sardonyx/error.h"
+#include "sardonyx/mil_builder.h"
 
 namespace sardonyx::mil {
 namespace {

@@ -159,16 +159,9 @@ std::string feature(Model& m, std::string_view name, const Type* t, bool is_inpu
   return description_of(name, type);
 }
 
-uint64_t color_number(std::string_view color) {
-  constexpr std::pair<std::string_view, uint64_t> kColors[] = {{"gray", 10}, {"rgb", 20}, {"bgr", 30}, {"gray16", 40}};
-  const auto at = std::ranges::find(kColors, color, [](const auto& c) { return c.first; });
-  SX_CHECK(at != std::end(kColors), "an unknown color of images");
-  return at->second;
-}
-
 // FeatureDescription of an image: [1, channels, height, width]. A result of open size is declared with any
 // size, as by coremltools.
-std::string image_feature(Model& m, std::string_view name, const Type* t, std::string_view color, bool is_input,
+std::string image_feature(Model& m, std::string_view name, const Type* t, CoremlColor color, bool is_input,
                           const CoremlFeatures& features) {
   std::string image, type, flexible;
   const bool any = !is_input && is_open(t);
@@ -177,7 +170,7 @@ std::string image_feature(Model& m, std::string_view name, const Type* t, std::s
     append_number(image, ImageFeatureType::kWidth, static_cast<uint64_t>(shapes[0][3]));
     append_number(image, ImageFeatureType::kHeight, static_cast<uint64_t>(shapes[0][2]));
   }
-  append_number(image, ImageFeatureType::kColorSpace, color_number(color));
+  append_number(image, ImageFeatureType::kColorSpace, static_cast<uint64_t>(color));
   if (shapes.size() > 1) {
     for (const std::vector<int64_t>& shape : shapes) {
       std::string one;

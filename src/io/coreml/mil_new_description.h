@@ -9,23 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "sardonyx/ir.h"
+#include "sardonyx/coreml.h"
 
 namespace sardonyx {
 
-// Upper bound assumed for a symbolic size that has none (or twice its lower bound, if that is more): ranges
-// of ML programs need one.
-inline constexpr int64_t kAssumedUpperBound = 4096;
-
-struct CoremlMetadata {
-  std::string author, license, version, description;
-  Metadata user_defined;
-};
-
 // What the types of the main function do not say about its inputs and results.
 struct CoremlFeatures {
-  // The colors of inputs and results that are images: pairs of a name and "rgb", "bgr", "gray" or "gray16".
-  std::vector<std::pair<std::string, std::string>> image_inputs, image_outputs;
+  std::vector<std::pair<std::string, CoremlColor>> image_inputs, image_outputs;  // by name
   // The symbolic sizes in each shape that inputs may have, the default first. Empty: inputs of symbolic sizes
   // have ranges.
   std::vector<std::map<std::string, int64_t, std::less<>>> shapes;

@@ -218,7 +218,7 @@ void Context::check_images() const {
       };
       if (std::ranges::any_of(options_.states, same))
         throw Error(ErrorCode::kInvalidArgument, fmt::format("the image '{}' is a state, too", image.port));
-      if (image.color == "gray16" && options_.version < kIos16)
+      if (image.color == CoremlColor::kGray16 && options_.version < kIos16)
         throw Error(ErrorCode::kInvalidArgument, fmt::format("images of half precision need iOS16, and the target is {}",
                                                              coreml_target_name(options_.version)));
     }
@@ -262,7 +262,7 @@ DType Context::interface_type(const std::vector<CoremlFloat>& types, const Port&
 
 namespace {
 
-DType image_dtype(const CoremlImage& image) { return image.color == "gray16" ? DType::kF16 : DType::kF32; }
+DType image_dtype(const CoremlImage& image) { return image.color == CoremlColor::kGray16 ? DType::kF16 : DType::kF32; }
 
 }  // namespace
 

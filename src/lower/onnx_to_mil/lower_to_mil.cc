@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 
 #include "dialects/mil/ops.h"
 #include "lower/onnx_to_mil/context.h"
@@ -29,7 +30,18 @@ void sweep(Graph& g) {
   g.erase_unused_constants();
 }
 
+using Color = std::pair<std::string_view, CoremlColor>;
+constexpr Color kColors[] = {
+    {"gray", CoremlColor::kGray}, {"rgb", CoremlColor::kRgb}, {"bgr", CoremlColor::kBgr}, {"gray16", CoremlColor::kGray16}};
+
 }  // namespace
+
+std::string_view to_string(CoremlColor c) { return std::ranges::find(kColors, c, &Color::second)->first; }
+
+std::optional<CoremlColor> coreml_color_of(std::string_view name) {
+  const auto at = std::ranges::find(kColors, name, &Color::first);
+  return at == std::end(kColors) ? std::nullopt : std::optional(at->second);
+}
 
 int coreml_version_of(std::string_view target) {
   struct System {

@@ -7,32 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "sardonyx/ir.h"
+#include "sardonyx/coreml.h"
 
 namespace sardonyx {
-
-// Deployment targets by name: "iOS15" to "iOS18", "iOS26", and the systems of the same years ("macOS12",
-// "watchOS8", "tvOS15", ...). Returns the specification version, 6 to 10; throws kInvalidArgument for other
-// names.
-int coreml_version_of(std::string_view target);
-// 8 is "iOS17".
-std::string coreml_target_name(int version);
-
-// An input or a result that is an image, with numbers from 0 to 255. The model sees scale * number + bias of
-// an input.
-struct CoremlImage {
-  std::string port;
-  std::string color;  // "rgb", "bgr", "gray", or "gray16": one channel of half precision, from iOS 16 on
-  double scale = 1;
-  std::vector<double> bias;  // one for each channel, or none
-  int64_t channels() const { return color.starts_with("gray") ? 1 : 3; }
-};
-
-// Overrides the element type of a float input or result.
-struct CoremlFloat {
-  std::string port;  // empty: all that have floats
-  DType type = DType::kUndefined;
-};
 
 struct LowerToMilOptions {
   int version = 8;         // the specification version that is written: 6 is iOS 15, 9 is iOS 18

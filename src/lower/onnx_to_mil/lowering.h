@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "dialects/mil/mil_builder.h"
 #include "sardonyx/ir.h"
 #include "sardonyx/lowering.h"
+#include "sardonyx/mil_builder.h"
 
 namespace sardonyx::onnx_to_mil {
 

@@ -1,0 +1,117 @@
+// From a program in the jax dialect to a finished ONNX model, and the optimization of models and files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sardonyx/inspect.h"
+#include "sardonyx/io.h"
+#include "sardonyx/lower.h"
+#include "sardonyx/observe.h"
+#include "sardonyx/passes.h"
+#include "sardonyx/tolerance.h"
+
+namespace sardonyx {
+
+// How to write layer normalization and similar functions.
+enum class Normalization {
+  kAuto,             // as the pipeline decides; the default one fuses them into ONNX's operators
+  kPreferNative,     // as ONNX's operators, whatever the pipeline
+  kForceDecomposed,  // as the arithmetic of the program
+};
+
+struct ConvertOptions {
+  LowerOptions lower;
+  // Passes that run after lowering; empty: none. Their observer is told the stages program, lowered,
+  // optimized and, with a target, legal.
+  PassRequest passes{.passes = {}};
+  Normalization normalization = Normalization::kAuto;
+  bool outline = false;  // run outline_functions: repeated parts of the finished graph become functions
+  // Called with the optimized model, before it is legalized for a target: sets the late attributes of
+  // lowerings. May be empty.
+  std::function<void(Model&)> after_passes;
+};
+
+struct ConvertReport {
+  double lower_seconds = 0;
+  double optimize_seconds = 0;
+  PipelineReport passes;
+};
+
+// Converts into `onnx`, which must be empty. Throws what lower_to_onnx() throws; `onnx` is then unusable.
+void convert(const Model& jax, Model& onnx, const ConvertOptions& options, const LoweringRegistry& registry,
+             ConvertReport* report = nullptr);
+std::unique_ptr<Model> convert(const Model& jax, const ConvertOptions& options = {},
+                               const LoweringRegistry& registry = LoweringRegistry::builtin(), ConvertReport* report = nullptr);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Optimization
+
+// What a newer opset would give.
+struct OpsetHint {
+  int opset = 0;                       // the oldest one with the operators
+  size_t nodes = 0;                    // that the model would have
+  std::vector<std::string> operators;  // that only it has
+};
+
+struct OptimizeOptions {
+  // Its observer is told the stages: read (or whole and cut, if inputs, outputs or input shapes are given),
+  // raised (with an opset), optimized.
+  PassRequest request;
+  // ONNX: keep only the part between these values, by name. Empty lists keep the model's own.
+  std::vector<std::string> inputs, outputs;
+  // Inputs whose shapes the user fixes: "x=f32[1,3,224,224]" or "x:1,3,B". A symbol of the model that
+  // gets an integer there gets it everywhere.
+  std::vector<std::string> input_shapes;
+  // ONNX: the opset to convert to first (convert_opset), so that fusions may use its operators; 0 keeps the
+  // model's.
+  int opset = 0;
+  // Core ML: inputs of calibration runs. Each FILE.npz is one run; NAME=FILE.npy and NAME=VALUE apply to all.
+  // add_fp16_cast keeps single precision where these runs require it.
+  std::vector<std::string> calibrate;
+  // Replaces the bound that the passes promise, for `request.verify`.
+  std::optional<Tolerance> tolerance;
+  bool declare_types = false;  // write inferred types as value_info
+  // A name of the input model that remains stands for the same elements: weights that were changed and values
+  // in another order of axes get new names. If false they keep theirs.
+  bool keep_names = false;
+  bool hint = false;           // ONNX: optimize once more in a newer opset to see if it leaves fewer nodes
+  bool count_savings = false;  // report what each pass saved; costs a walk over the model for each step
+  bool log_changes = false;    // report what each pass changed, and where
+  // Core ML: the output links to weight files of the input in which no byte changes (CoremlWriteOptions).
+  bool link_weights = false;
+};
+
+struct OptimizeReport {
+  ModelCounts before, after;
+  uint64_t file_before = 0, file_after = 0;  // bytes, data files included; 0 if no file was involved
+  PipelineReport passes;
+  std::vector<ChangeLog::Entry> changes;  // made by these passes; empty unless requested
+  std::optional<Savings> savings;         // if requested
+  // The largest |before - after| over all floats, and where it is. Nullopt if nothing was compared.
+  std::optional<double> largest_error;
+  std::string largest_at;
+  std::optional<OpsetHint> hint;
+  double read_seconds = 0, optimize_seconds = 0, write_seconds = 0;
+  // Parts that no rule touches (nodes with wrong types, unknown operators), and what could not be verified.
+  std::vector<std::string> warnings;
+  bool is_repaired = false;  // the reader or inference corrected what the file says; the warnings name it
+};
+
+// Throws what run_passes() throws, and kInvalidArgument for inputs, outputs and shapes that the model lacks.
+OptimizeReport optimize_model(Model& m, const OptimizeOptions& options);
+// `out` may equal `in`. Throws what read_onnx, run_passes and write_onnx throw; `out` is then untouched.
+OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesystem::path& out, const OptimizeOptions& options,
+                             const ReadOptions& read = {}, const WriteOptions& write = {});
+
+// The same for Core ML: packages (.mlpackage) and bare model files.
+OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::filesystem::path& out,
+                                    const OptimizeOptions& options, const ReadOptions& read = {});
+
+}  // namespace sardonyx
