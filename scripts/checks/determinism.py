@@ -4,7 +4,7 @@
 
 Each build draws the same random models (sx_fuzz, ONNX and Core ML). It runs its own `sardonyx` on them and on
 the inputs of scripts/checks/determinism_inputs.py: traced programs are lowered and optimized with both presets,
-models and packages are optimized with theirs. The digests of all files must agree. The first build runs
+models and packages are optimized with theirs, and models are converted to Core ML. The digests of all files must agree. The first build runs
 twice. `make test-determinism` does that for gcc and clang, release and debug.
 """
 
@@ -19,6 +19,7 @@ from pathlib import Path
 
 ONNX_PRESETS = ("none", "onnx", "onnx-spec")
 COREML_PRESETS = ("default", "cleanup")
+PRECISIONS = ("f16", "f32")
 
 
 def run(*command: object) -> None:
@@ -48,6 +49,10 @@ def digests(build: Path, inputs: Path, models: int, scratch: Path) -> dict[str, 
     for preset in COREML_PRESETS:
         for name, folder in {"packages": inputs / "packages", "drawn_mil": drawn["mil"]}.items():
             run(sardonyx, "optimize", folder, "-o", scratch / f"{name}_{preset}", "--passes", preset)
+    for precision in PRECISIONS:
+        for model in sorted((inputs / "models").glob("*.onnx")):
+            package = scratch / f"converted_{precision}" / f"{model.stem}.mlpackage"
+            run(sardonyx, "convert", model, "-o", package, "--target", "iOS18", "--precision", precision)
     return {
         str(p.relative_to(scratch)): hashlib.sha256(p.read_bytes()).hexdigest()
         for p in sorted(scratch.rglob("*"))
@@ -83,6 +88,7 @@ def main() -> int:
     print("  ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())))
     folders = [f"{n}_{p}" for n in ("lowered", "models", "drawn") for p in ONNX_PRESETS]
     folders += [f"{n}_{p}" for n in ("packages", "drawn_mil") for p in COREML_PRESETS]
+    folders += [f"converted_{p}" for p in PRECISIONS]
     if missing := [f for f in folders if kinds[f] < 20]:
         print(f"next to nothing was compared of {', '.join(missing)}")
         return 1

@@ -56,7 +56,7 @@ def count(graph: Graph) -> int:
     return sum(1 + sum(count(body) for _, body in node.bodies) for node in graph.nodes)
 
 
-# What tells two nodes apart, in pictures of what changed, from the first of these on that shows a change.
+# How nodes are compared in pictures of what changed: by the first of these that differs.
 OPERATORS, WIRING, NAMES, ORDER = range(4)
 
 
