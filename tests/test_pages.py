@@ -48,7 +48,12 @@ def test_files_that_pages_name_are_there(page):
 
 
 def test_the_page_on_cpp_shows_the_program_that_is_built():
-    assert f"```cpp\n{(ROOT / 'tests/consumer/main.cc').read_text()}```" in (ROOT / "docs/start/cpp.md").read_text()
+    page = (ROOT / "docs/start/cpp.md").read_text()
+    assert f"```cpp\n{(ROOT / 'tests/consumer/main.cc').read_text()}```" in page
+    run = (ROOT / "tests/consumer/run.cmake").read_text()
+    program = re.search(r"\[==\[\n(.*?)\]==\]", run, re.DOTALL)[1]
+    printed = re.search(r'set\(expected "[^\n]*\n(.*?)error', run, re.DOTALL)[1]
+    assert f"```text\n{program}```" in page and f"```text\n{printed}```" in page
 
 
 def test_every_page_is_listed():

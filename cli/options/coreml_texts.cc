@@ -7,10 +7,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/commands.h"
+#include "convert/interface/enumerated_shapes.h"
 
 namespace sardonyx::tools {
 namespace {
@@ -219,7 +221,6 @@ ordered_json coreml_keywords(const Given& given) {
   };
 #define SX_OPTION(field, keyword, ...) add(#keyword, json_of(how.field));
 #define SX_KEYWORD(...)
-#include "convert/interface/enumerated_shapes.h"
 #include "convert/coreml_options.def"
 #undef SX_KEYWORD
 #undef SX_OPTION

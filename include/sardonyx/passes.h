@@ -50,10 +50,10 @@ enum class Verify : uint8_t {
 // of a pass.
 struct PassRequest {
   std::vector<std::string> passes{"onnx"};
-  std::vector<std::string> skip;                             // passes (or rules: "pass/rule") to skip
-  std::vector<std::pair<std::string, std::string>> options;  // "pass.option", value
-  bool strict = false;                                       // a failing pass throws instead of being undone and reported
-  bool verify_graph = false;                                 // the verifier runs after each pass
+  std::vector<std::string> skip = {};                             // passes (or rules: "pass/rule") to skip
+  std::vector<std::pair<std::string, std::string>> options = {};  // "pass.option", value
+  bool strict = false;                                            // a failing pass throws; otherwise it is undone
+  bool verify_graph = false;                                      // the verifier runs after each pass
   Verify verify = Verify::kOff;
   bool function_bodies = true;    // also optimize the bodies of model-local functions
   bool inline_functions = false;  // onnx: inline all function calls first
@@ -61,7 +61,7 @@ struct PassRequest {
   bool allow_empty = false;       // named sizes may be zero
   int64_t fold_budget = 0;        // bytes by which folding may grow the file
   // Passes whose near misses the observer is told.
-  std::vector<std::string> explain;
+  std::vector<std::string> explain = {};
   Observer* observer = nullptr;  // sardonyx/observe.h; null: nobody watches
 };
 

@@ -34,8 +34,9 @@ void optimize(sx::Model& onnx) {
 void show(const char* before, const char* after) {
   std::unique_ptr<sx::Model> a = sx::read_onnx(before), b = sx::read_onnx(after);
   std::printf("arithmetic: %s\n", sx::summarize(*b).all.flops.c_str());
+  const auto number = [](const std::string& n) { return n.empty() ? "0" : n.c_str(); };
   for (const sx::ModelDiff::Change& op : sx::diff_models(*a, *b).ops)
-    std::printf("%s: %s -> %s\n", op.what.c_str(), op.before.c_str(), op.after.c_str());
+    std::printf("%s: %s -> %s\n", op.what.c_str(), number(op.before), number(op.after));
 }
 
 void convert(const char* from, const char* to) {
