@@ -13,6 +13,7 @@
 
 #include "cli/commands.h"
 #include "convert/interface/enumerated_shapes.h"
+#include "convert/to_coreml.h"
 
 namespace sardonyx::tools {
 namespace {
@@ -81,12 +82,7 @@ CoremlMetadata metadata_of(const Given& given) {
 
 // "x:rgb", "x:bgr:0.0078125" or "x:rgb:0.0078125:-1,-1,-1"
 CoremlImage image_of(std::string_view text) {
-  const auto fail = [&] {
-    refuse(
-        fmt::format("'{}' describes no image", text),
-        {"expected a name and colors (rgb, bgr, gray, gray16), for an input also a scale and a number to add for each channel: "
-         "x:rgb, x:gray:0.0039 or x:bgr:0.0078125:-1,-1,-1"});
-  };
+  const auto fail = [&] { refuse_image(text); };
   const auto numbers = [&](std::string_view list) {
     std::vector<double> found;
     for (std::string_view part : split(list, ',')) {
