@@ -223,7 +223,8 @@ void require_trace_name(const std::vector<Job>& jobs, const Given& given) {
 
 using Optimize = std::function<OptimizeReport(const Job& job, const std::filesystem::path& out, Observer* observer)>;
 
-// Optimizes one model. The result of a dry run goes to a folder that is removed, and that of `-o -` through one.
+// Optimizes one model. The result of a dry run goes to a folder that is removed, and that of `-o -` through
+// one.
 OptimizeReport run_one(const Job& job, bool dry_run, const Optimize& one, Observer* observer) {
   const bool to_stdout = is_standard_output(job.out.string());
   if (!dry_run && !to_stdout) {
@@ -280,8 +281,8 @@ int run(const std::vector<Job>& jobs, const Given& given, const Optimize& one) {
     } catch (const Error& e) {
       progress.clear();
       if (jobs.size() == 1 && !json) throw;
-      const bool told = std::string_view(e.what()).find(in) != std::string_view::npos;
-      show_error(told ? e : e.with_note(fmt::format("in {}", in)));
+      const bool names_file = std::string_view(e.what()).find(in) != std::string_view::npos;
+      show_error(names_file ? e : e.with_note(fmt::format("in {}", in)));
       ordered_json object = json_head(given.command(), in, false);
       object["error"] = tools::json_of(e);
       all.push_back(std::move(object));
@@ -333,7 +334,7 @@ int optimize(const Given& given) {
   std::vector<Job> jobs = jobs_of(all_opened(given.list("models")), output, kExtensions);
   WriteOptions write = write_options(given);
   if (!write.data_file.empty()) require_folders_of_their_own(jobs, write.data_file);
-  if (is_standard_output(output)) told() = stderr;
+  if (is_standard_output(output)) message_stream() = stderr;
   std::optional<OptimizeOptions> onnx, coreml;  // made where a model needs them: names of passes differ
   for (Job& job : jobs) {
     job.is_coreml = dialect_of(job.in) == DialectId::kMil;

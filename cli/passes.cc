@@ -33,7 +33,7 @@ ordered_json json_of(const std::vector<PassInfo>& all, const std::vector<PresetI
 // Two columns where both are readable; else each text below its name.
 void list(std::string_view title, const auto& rows, size_t width) {
   if (rows.empty()) return;
-  fmt::print(told(), "{}\n", painted(told(), kBold, title));
+  fmt::print(message_stream(), "{}\n", painted(message_stream(), kBold, title));
   const bool beside = width + 4 + 30 <= columns();
   for (const auto& row : rows) {
     if (beside) {

@@ -26,7 +26,7 @@ ordered_json json_of(const std::exception& e) {
 }
 
 void print_json(const ordered_json& objects) {
-  fmt::print(told(), "{}\n", objects.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+  fmt::print(message_stream(), "{}\n", objects.dump(2, ' ', false, ordered_json::error_handler_t::replace));
 }
 
 void finish_output() {

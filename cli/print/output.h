@@ -12,8 +12,8 @@ namespace sardonyx::tools {
 
 using nlohmann::ordered_json;
 
-// The "schema" of every --json object. It increases when a field changes its meaning or is removed; adding fields keeps it.
-// docs/reference/command_line.md describes them.
+// The "schema" of every --json object. It increases when a field changes its meaning or is removed; adding
+// fields keeps it. docs/reference/command_line.md describes them.
 inline constexpr int kSchema = 1;
 
 // {"schema": 1, "command": ..., "input": ..., "ok": ...}; without "input" where `input` is empty.

@@ -12,14 +12,14 @@
 namespace sardonyx::tools {
 
 // Where reports go: stdout, or stderr while a model goes to stdout.
-inline std::FILE*& told() {
+inline std::FILE*& message_stream() {
   static std::FILE* stream = stdout;
   return stream;
 }
 
 template <class... Args>
 void say(fmt::format_string<Args...> format, Args&&... args) {
-  fmt::print(told(), "{}", printable(fmt::format(format, std::forward<Args>(args)...)));
+  fmt::print(message_stream(), "{}", printable(fmt::format(format, std::forward<Args>(args)...)));
 }
 
 // The same, on stderr.

@@ -15,8 +15,8 @@ std::string painted(std::FILE* stream, std::string_view style, std::string_view 
 // The columns of standard output: of COLUMNS, else of the terminal, else 80; between 40 and 110.
 size_t columns();
 
-// `text` in lines of at most `width` columns, broken at spaces; those after the first begin with `indent` spaces. The first one begins
-// at column `indent`.
+// `text` in lines of at most `width` columns, broken at spaces; those after the first begin with `indent`
+// spaces. The first one begins at column `indent`.
 std::string wrapped(std::string_view text, size_t indent, size_t width = columns());
 
 }  // namespace sardonyx::tools

@@ -28,7 +28,7 @@ enum class Normalization {
 
 struct ConvertOptions {
   LowerOptions lower;
-  // Passes that run after lowering; empty: none. Their observer is told the stages program, lowered,
+  // Passes that run after lowering; empty: none. Their observer gets the stages program, lowered,
   // optimized and, with a target, legal.
   PassRequest passes{.passes = {}};
   Normalization normalization = Normalization::kAuto;
@@ -61,7 +61,7 @@ struct OpsetHint {
 };
 
 struct OptimizeOptions {
-  // Its observer is told the stages: read (or whole and cut, if inputs, outputs or input shapes are given),
+  // Its observer gets the stages: read (or whole and cut, if inputs, outputs or input shapes are given),
   // raised (with an opset), optimized.
   PassRequest request;
   // ONNX: keep only the part between these values, by name. Empty lists keep the model's own.

@@ -88,7 +88,7 @@ struct ToCoremlOptions {
   std::vector<std::pair<std::string, std::string>> states;  // inputs, and the results that they hold afterwards
   std::optional<CoremlClassifier> classifier;
   CoremlMetadata metadata;
-  // Is told the stages onnx, prepared, lowered and optimized; with several functions, those of each function
+  // Gets the stages onnx, prepared, lowered and optimized; with several functions, those of each function
   // and then `joined`.
   Observer* observer = nullptr;
 };
@@ -103,8 +103,8 @@ struct ToCoremlReport {
   double read_seconds = 0, prepare_seconds = 0, lower_seconds = 0, optimize_seconds = 0, write_seconds = 0;
 };
 
-// Converts a model of the onnx dialect, which is changed on the way. Throws one Error(kUnsupported) that lists
-// every node that cannot be lowered, and kInvalidArgument for options that do not fit the model.
+// Converts a model of the onnx dialect, which is changed on the way. Throws one Error(kUnsupported) that
+// lists every node that cannot be lowered, and kInvalidArgument for options that do not fit the model.
 std::unique_ptr<Model> to_coreml(Model& onnx, const ToCoremlOptions& options, ToCoremlReport* report = nullptr);
 
 // The same from file to file. `out` is whole or untouched.

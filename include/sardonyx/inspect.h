@@ -43,7 +43,8 @@ struct Saved {
   bool is_nothing() const { return nodes == 0 && bytes == 0 && flops == "0" && unknown == 0; }
 };
 
-// What each pass of an optimization saved. All rows together are the difference of the model before and after.
+// What each pass of an optimization saved. All rows together are the difference of the model before and
+// after.
 struct Savings {
   Saved before, after;                                // the whole model, unused nodes and bytes included
   std::vector<Saved> by_pass;                         // one for each entry of PipelineReport::passes

@@ -367,9 +367,9 @@ std::string print(const Graph& g, const PrintOptions& options = {});
 std::string print(const Node& n);
 // The constant for a digest, or null if it is unknown.
 using PayloadSource = std::function<TensorPtr(uint64_t digest)>;
-// Parses the text form (docs/reference/text_form.md). Throws kParse with line, column and a caret. Infers types where
-// the dialect has rules; a node that its rule refuses stays, unchecked. Without `payloads`, a digest becomes
-// a Tensor::promise.
+// Parses the text form (docs/reference/text_form.md). Throws kParse with line, column and a caret. Infers
+// types where the dialect has rules; a node that its rule refuses stays, unchecked. Without `payloads`, a
+// digest becomes a Tensor::promise.
 std::unique_ptr<Model> parse(std::string_view text, std::string_view file_name = "<text>", const PayloadSource& payloads = {});
 
 }  // namespace sardonyx

@@ -92,8 +92,8 @@ class Lowering : public lower::LoweringOf<Context, OnnxBuilder> {
   Value* zeros(DType dtype, std::span<const Dim> dims) { return full(dtype, dims, 0); }
 
   // --- operators in element types that have kernels (see lower/jax_to_onnx/kernels.h)
-  // Applies `op` to operands of one element type, computed in the narrowest type with a kernel that holds all of
-  // their values. Results of that type are cast back; bools and indices are not.
+  // Applies `op` to operands of one element type, computed in the narrowest type with a kernel that holds all
+  // of their values. Results of that type are cast back; bools and indices are not.
   Value* via(std::string_view op, std::span<Value* const> xs, AttrInit attrs = {});
   Value* via(std::string_view op, std::initializer_list<Value*> xs, AttrInit attrs = {}) {
     return via(op, std::span<Value* const>(xs.begin(), xs.size()), std::move(attrs));

@@ -73,8 +73,8 @@ class UseRange {
 };
 
 namespace detail {
-// The number of open journals (src/ir/graph/journal.h) in the process. While it is zero, checking it costs an edit
-// one load.
+// The number of open journals (src/ir/graph/journal.h) in the process. While it is zero, checking it costs an
+// edit one load.
 inline std::atomic<uint32_t> open_journals{0};
 inline bool is_recording() { return open_journals.load(std::memory_order_relaxed) != 0; }
 }  // namespace detail

@@ -105,9 +105,9 @@ class Observers final : public Observer {
   void erased(std::span<Value* const> operands) override { each(&Observer::erased, operands); }
 
  private:
-  template <class... Told>
-  void each(void (Observer::*event)(Told...), std::type_identity_t<Told>... told) {
-    for (Observer* o : all_) (o->*event)(told...);
+  template <class... Args>
+  void each(void (Observer::*event)(Args...), std::type_identity_t<Args>... args) {
+    for (Observer* o : all_) (o->*event)(args...);
   }
 
   std::vector<Observer*> all_;

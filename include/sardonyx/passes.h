@@ -60,7 +60,7 @@ struct PassRequest {
   bool prune_inputs = false;      // onnx: drop inputs without users
   bool allow_empty = false;       // named sizes may be zero
   int64_t fold_budget = 0;        // bytes by which folding may grow the file
-  // Passes whose near misses the observer is told.
+  // Passes whose near misses are reported to the observer.
   std::vector<std::string> explain = {};
   Observer* observer = nullptr;  // sardonyx/observe.h; null: nobody watches
 };
@@ -80,7 +80,8 @@ struct PipelineReport {
   size_t evaluations = 0;              // pairs of runs compared
   std::string not_compared;            // why nothing was compared, although Verify::kModel asks for it
   std::vector<std::string> ill_typed;  // errors of ill-typed nodes, which rules skip
-  // What did not converge and was stopped: rules or passes that undo each other. The model is what it then was.
+  // What did not converge and was stopped: rules or passes that undo each other. The model is what it then
+  // was.
   std::vector<std::string> not_converged;
   double seconds = 0;
   bool failed() const;

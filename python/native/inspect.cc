@@ -119,8 +119,8 @@ nb::dict info(const nb::object& of, const std::vector<std::string>& input_shapes
   return d;
 }
 
-// Of each graph, the main one first, its nodes without constants: name, operator, names of results, module path, source
-// lines, and the positions of its bodies in the list.
+// Of each graph, the main one first, its nodes without constants: name, operator, names of results, module
+// path, source lines, and the positions of its bodies in the list.
 nb::list node_origins(const nb::object& of) {
   const Source source(of);
   std::vector<const Graph*> graphs{&source.model->graph()};

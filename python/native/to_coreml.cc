@@ -112,7 +112,8 @@ struct Source {
   }
 };
 
-// `source`: a path, an ONNX file's bytes, an ir.Model (which is copied, as a conversion changes it), or a Converted.
+// `source`: a path, an ONNX file's bytes, an ir.Model (which is copied, as a conversion changes it), or a
+// Converted.
 Source source_of(std::string name, nb::handle source) {
   Source s{.name = std::move(name)};
   if (Model* converted = converted_model(source)) {
@@ -132,9 +133,9 @@ Source source_of(std::string name, nb::handle source) {
   return s;
 }
 
-// Converts one model, or several as the functions of one program. Writes the program if `out` is not empty, and what the
-// options ask for beside it. `jax`: the program that the model was lowered from, or null. Returns the reports, and the
-// program if it was not written.
+// Converts one model, or several as the functions of one program. Writes the program if `out` is not empty,
+// and what the options ask for beside it. `jax`: the program that the model was lowered from, or null.
+// Returns the reports, and the program if it was not written.
 nb::tuple convert(const std::vector<std::pair<std::string, nb::object>>& models, bool is_joined, const std::string& out,
                   const nb::dict& given, const nb::object& jax) {
   ToCoremlOptions options = to_coreml_options(given);

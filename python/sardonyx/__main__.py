@@ -160,7 +160,7 @@ def _print_json(*objects) -> None:
 
 
 def _convert_to_coreml(options, fn, name: str) -> dict[str, Any]:
-    """Writes a Core ML package. Returns what --json says of it."""
+    """Writes a Core ML package. Returns its part of --json."""
     import sardonyx
 
     program = sardonyx.to_coreml(
@@ -198,19 +198,19 @@ def _convert(options) -> int:
     name = options.name or function.partition(":")[2].removesuffix("()").split(".")[-1]
     try:
         if is_package:
-            told = _convert_to_coreml(options, fn, name)
+            result = _convert_to_coreml(options, fn, name)
         elif options.output.endswith(".sx"):
-            told = _save_program(options, fn, name)
+            result = _save_program(options, fn, name)
         else:
-            told = _convert_to_onnx(options, fn, name)
+            result = _convert_to_onnx(options, fn, name)
     except Error as e:
         raise _with_advice(e, function, fn) from e.__cause__
     if options.verify not in (None, "off"):
-        told["check"] = _compared(options, fn, options.output)
+        result["check"] = _compared(options, fn, options.output)
     if options.json:
-        _print_json(_head("convert", function, True) | told)
-    elif "check" in told and not options.quiet:
-        print(f"  compared with JAX: {told['check']}")
+        _print_json(_head("convert", function, True) | result)
+    elif "check" in result and not options.quiet:
+        print(f"  compared with JAX: {result['check']}")
     return 0
 
 

@@ -33,7 +33,7 @@ class Classifier:
 
 @dataclass(frozen=True)
 class Metadata:
-    """What a package says of itself."""
+    """Metadata of a package."""
 
     author: str = ""
     license: str = ""

@@ -77,10 +77,10 @@ class Run:
                 process.stdin.write("\n".join(names))
                 process.stdin.close()
                 for line in process.stdout:
-                    told = json.loads(line) if line.startswith("{") else {}
-                    begun = told.get("begins", begun)
-                    if "harness" in told:
-                        self.keep(told)
+                    answer = json.loads(line) if line.startswith("{") else {}
+                    begun = answer.get("begins", begun)
+                    if "harness" in answer:
+                        self.keep(answer)
             if process.returncode:
                 if begun is None or begun in self.known:
                     raise SystemExit(f"the judge does not run: {log.read_text()[-2000:]}")
@@ -90,17 +90,17 @@ class Run:
 def faults(found: dict[str, str], is_whole: bool) -> list[str]:
     import harnesses
 
-    told = []
+    lines = []
     for name, text in found.items():
         if text.startswith("JAX refuses"):
             continue
         wanted = harnesses.expected(name)
         if not text.startswith(wanted) or (text and not wanted):
-            told.append(f"{name}: {text or 'is equal'}" + (f"; differs.txt expects '{wanted}'" if wanted else ""))
+            lines.append(f"{name}: {text or 'is equal'}" + (f"; differs.txt expects '{wanted}'" if wanted else ""))
     if is_whole:
         unused = [p for p, _ in harnesses.listed() if not fnmatch.filter(found, p)]
-        told += [f"{p}: no harness has this name (differs.txt)" for p in unused]
-    return told
+        lines += [f"{p}: no harness has this name (differs.txt)" for p in unused]
+    return lines
 
 
 def page(found: dict[str, str]) -> str:
@@ -156,14 +156,14 @@ def reasons(found: dict[str, str]) -> list[str]:
     """The comments of differs.txt as a list, each with the number of harnesses below it."""
     import harnesses
 
-    told, reason = {}, ""
+    counts, reason = {}, ""
     for line in harnesses.LISTED.read_text().split("\n\n", 1)[-1].splitlines():
         if line.startswith("#"):
             reason = line[1:].strip()
         elif line:
             pattern = line.split(": ", 1)[0]
-            told[reason] = told.get(reason, 0) + len(fnmatch.filter(found, pattern))
-    return [f"- {reason} ({n})" for reason, n in told.items()]
+            counts[reason] = counts.get(reason, 0) + len(fnmatch.filter(found, pattern))
+    return [f"- {reason} ({n})" for reason, n in counts.items()]
 
 
 def main() -> int:

@@ -25,6 +25,7 @@ import sizes
 ROOT = Path(__file__).resolve().parents[2]
 TIDY_BUILD = ROOT / "build" / "tidy"
 CXX_FOLDERS = ("bench", "include", "cli", "python", "src", "tests")
+COMMENT_WIDTH = 110
 
 
 def run(*command: object, quiet: bool = False) -> subprocess.CompletedProcess[str]:
@@ -169,6 +170,21 @@ def named_fields() -> bool:
     return good
 
 
+def comments_are_short() -> bool:
+    """Checks that comments wrap where CONTRIBUTING.md says. Pictures, tables and addresses do not wrap."""
+    good = True
+    for file in cxx_files():
+        if is_generated(file):
+            continue
+        for number, line in enumerate((ROOT / file).read_text(encoding="utf-8").splitlines(), 1):
+            text = line.strip()
+            if len(line) <= COMMENT_WIDTH or not text.startswith("// ") or re.search(r"──|=>|│|----|  |https?:", text):
+                continue
+            print(f"{file}:{number}: a comment of {len(line)} columns, and {COMMENT_WIDTH} are the limit")
+            good = False
+    return good
+
+
 def ruff(fix: bool) -> bool:
     python = Path(sys.executable).parent / "ruff"
     tool = python if python.exists() else "ruff"
@@ -280,6 +296,7 @@ def main() -> int:
         good = mypy() and good
         good = layers() and good
         good = named_fields() and good
+        good = comments_are_short() and good
         good = sizes.main() == 0 and good
         good = clang_tidy() and good
     return 0 if good else 1

@@ -107,20 +107,20 @@ def navigation(index: str, staged: dict[str, str]) -> str:
 
 def stage(sardonyx: Path, environment: dict[str, str]) -> int:
     """Writes what mkdocs reads into build/site-pages."""
-    told = catalogues.passes_told(sardonyx)
+    listed = catalogues.listed_passes(sardonyx)
     printer = Printer(sardonyx, ROOT / "build" / "site-graphs")
     drawings = catalogues.Drawings(printer)
-    generated = catalogues.pass_pages(ROOT, told, drawings)
+    generated = catalogues.pass_pages(ROOT, listed, drawings)
     generated |= catalogues.primitive_pages(ROOT, drawings)
     generated |= interfaces.header_pages(ROOT) | interfaces.python_pages(ROOT)
-    generated["operators.md"] = catalogues.operator_page(ROOT, told, printer)
-    generated["options.md"] = catalogues.option_page(sardonyx, environment, told)
+    generated["operators.md"] = catalogues.operator_page(ROOT, listed, printer)
+    generated["options.md"] = catalogues.option_page(sardonyx, environment, listed)
     figures = drawings.draw()
 
     staged = staged_pages()
     sources = {
         str(catalogues.source_of(ROOT, p).relative_to(ROOT)): f"passes/{p['dialect']}/{p['name']}.md"
-        for p in told["passes"]
+        for p in listed["passes"]
     }
     sources["docs"] = "index.md"
     sources |= {f"include/sardonyx/{h.name}": f"cpp/{h.stem}.md" for h in (ROOT / "include" / "sardonyx").glob("*.h")}

@@ -17,7 +17,7 @@ FOLDERS = {
 }
 
 
-def page(told: dict) -> str:
+def page(listed: dict) -> str:
     lines = [
         "# Passes",
         "",
@@ -28,7 +28,7 @@ def page(told: dict) -> str:
         "",
     ]
     for folder, title in FOLDERS.items():
-        passes = [p for p in told["passes"] if p["dialect"] == folder]
+        passes = [p for p in listed["passes"] if p["dialect"] == folder]
         if not passes:
             continue
         lines += [f"## {title}", "", "| Pass | What it does | Numerics | Options |", "|---|---|---|---|"]
@@ -40,7 +40,7 @@ def page(told: dict) -> str:
             )
         lines.append("")
     lines += ["## Presets", ""]
-    for p in told["presets"]:
+    for p in listed["presets"]:
         lines.append(f"- **{p['name']}**: {p['about']}. {len(p['passes'])} passes" + (":" if p["passes"] else "."))
         if p["passes"]:
             lines.append("  " + ", ".join(p["passes"]) + ".")
@@ -51,8 +51,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sardonyx", default=ROOT / "build" / "release" / "sardonyx")
     options = parser.parse_args()
-    told = subprocess.run([options.sardonyx, "passes", "--json"], check=True, capture_output=True, text=True).stdout
-    PAGE.write_text(page(json.loads(told)[0]))
+    listed = subprocess.run([options.sardonyx, "passes", "--json"], check=True, capture_output=True, text=True).stdout
+    PAGE.write_text(page(json.loads(listed)[0]))
 
 
 if __name__ == "__main__":

@@ -204,13 +204,13 @@ def asked(models: list[bytes], folder: str, python: str) -> dict:
         file = os.path.join(scratch, "models")
         with open(file, "wb") as f:
             pickle.dump(models, f)
-        told = subprocess.run(
+        releases = subprocess.run(
             [python, os.path.abspath(__file__), "--ask", file],
             env={**os.environ, "PYTHONPATH": folder},
             stdout=subprocess.PIPE,
             check=True,
         )
-    return json.loads(told.stdout)
+    return json.loads(releases.stdout)
 
 
 def release(name: str, folder: str, python: str) -> dict:
@@ -325,24 +325,24 @@ def main() -> None:
     if arguments.ask:
         ask(arguments.ask)
         return
-    told = {}
+    releases = {}
     for text in arguments.releases:
         name, _, folder = text.partition("=")
-        told[name] = release(name, folder, arguments.python)
-    names = list(told)
+        releases[name] = release(name, folder, arguments.python)
+    names = list(releases)
     print(
         "// What onnxruntime's CPU provider computes, release by release. Written by scripts/tables/gen_runtime_kernels.py; do not edit."
     )
     print("// SX_RUNTIME(name, newest opset, newest IR version); their numbers below count from 0.")
     for name in names:
-        print(f'SX_RUNTIME("ort-{name}", {told[name]["opset"]}, {told[name]["ir"]})')
+        print(f'SX_RUNTIME("ort-{name}", {releases[name]["opset"]}, {releases[name]["ir"]})')
     print(
         "// SX_KERNEL(operator, first version, last version, first release, last release, element types by type variable)"
     )
     print("// SX_EXPANDED(operator, version, first release, last release, types): in models of that opset only")
     spans: dict = {}
     for n, name in enumerate(names):
-        for op, first, last, types in told[name]["rows"]:
+        for op, first, last, types in releases[name]["rows"]:
             last = 0 if last == OPEN else last
             spans.setdefault((op, first, last, spelled(types)), []).append(n)
     rows = []

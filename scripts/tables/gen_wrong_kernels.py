@@ -394,9 +394,9 @@ def vectors() -> str:
     return "AVX-512" if "avx512dq" in flags else "AVX2" if "avx2" in flags else "neither AVX-512 nor AVX2"
 
 
-def print_table(told: dict) -> None:
-    """`told`: per release, the wrong results by (operator, dtype)."""
-    names = list(told)
+def print_table(releases: dict) -> None:
+    """`releases`: per release, the wrong results by (operator, dtype)."""
+    names = list(releases)
     print(
         "// Integer kernels of onnxruntime's CPU provider that compute wrong results. Written by scripts/tables/gen_wrong_kernels.py on"
     )
@@ -405,11 +405,11 @@ def print_table(told: dict) -> None:
     )
     print("// SX_WRONG(operator, element type, first release, last release)  // an example of the last")
     rows = []
-    for key in sorted({k for found in told.values() for k in found}):
-        where = [n for n in names if key in told[n]]
+    for key in sorted({k for found in releases.values() for k in found}):
+        where = [n for n in names if key in releases[n]]
         for _, run in itertools.groupby(where, lambda n, where=where: names.index(n) - where.index(n)):
             run = list(run)
-            rows.append((*key, run[0], run[-1], told[run[-1]][key]))
+            rows.append((*key, run[0], run[-1], releases[run[-1]][key]))
     for op, t, first, last, text in rows:
         print(f'SX_WRONG("{op}", "{t}", "ort-{first}", "ort-{last}")  // {text}')
 
@@ -423,15 +423,15 @@ def main() -> None:
     if arguments.ask is not None:
         ask(arguments.ask)
         return
-    told = {}
+    releases = {}
     for text in arguments.releases:
         name, _, folder = text.partition("=")
         env = {**os.environ, "PYTHONPATH": folder} if folder else os.environ
         command = [arguments.python, os.path.abspath(__file__), "--ask", *INTS]
         answer = json.loads(subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True).stdout)
         print(f"{name}: {answer['asked']} results, {len(answer['wrong'])} kernels wrong", file=sys.stderr)
-        told[name] = {(op, t): text for op, t, text in answer["wrong"]}
-    print_table(told)
+        releases[name] = {(op, t): text for op, t, text in answer["wrong"]}
+    print_table(releases)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@
 
 namespace sardonyx {
 
-// Whether a model of that name is read as Core ML: .mlpackage, .mlmodel, or a folder with a package's manifest.
+// Whether a model of that name is read as Core ML: .mlpackage, .mlmodel, or a folder with a package's
+// manifest.
 bool is_coreml_name(const std::filesystem::path& path);
 
-// Throws kInvalidArgument where the suffix of an output is not one that models of the dialect are written under: .onnx, .pb and .sx, or
-// .mlpackage, .mlmodel and .sx. Devices, pipes and what lies in /dev and /proc may have any name.
+// Throws kInvalidArgument where the suffix of an output is not one that models of the dialect are written
+// under: .onnx, .pb and .sx, or .mlpackage, .mlmodel and .sx. Devices, pipes and what lies in /dev and /proc
+// may have any name.
 void require_output_name(const std::filesystem::path& output, DialectId dialect);
 
 }  // namespace sardonyx

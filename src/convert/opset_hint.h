@@ -8,7 +8,8 @@
 
 namespace sardonyx {
 
-// Optimizes a copy of `original` in opset 23, and returns what that saves; nullopt if the copy has `nodes` nodes or more.
+// Optimizes a copy of `original` in opset 23, and returns what that saves; nullopt if the copy has `nodes`
+// nodes or more.
 std::optional<OpsetHint> opset_hint(const Model& original, const PassRequest& request, size_t nodes);
 
 }  // namespace sardonyx

@@ -8,8 +8,8 @@
 namespace sardonyx {
 
 // Whether the result is larger with no reported improvement: only the default preset ran, no column of the
-// report became smaller, and no pass guarded against faults of runtimes. Then the input is kept, byte for byte,
-// and the report says that nothing changed.
+// report became smaller, and no pass guarded against faults of runtimes. Then the input is kept, byte for
+// byte, and the report says that nothing changed.
 bool is_only_larger(const OptimizeReport& report, const OptimizeOptions& options, uint64_t before, uint64_t after);
 void keep_as_it_was(OptimizeReport& report);
 

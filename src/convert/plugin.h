@@ -28,8 +28,8 @@ class LateAttributes {
   std::vector<Late> all_;
 };
 
-// Infers the results of a node after its attributes changed. Throws kInvalidModel if the operator refuses them
-// or a result has another type than before.
+// Infers the results of a node after its attributes changed. Throws kInvalidModel if the operator refuses
+// them or a result has another type than before.
 void infer_changed(Node& n);
 
 // Adds the lowerings of the plugin to the registry. The shared object stays loaded until the process ends.

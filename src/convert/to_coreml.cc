@@ -45,8 +45,8 @@ std::set<std::string> size_names(Model& m) {
   return names;
 }
 
-// Forgets the names of sizes that no input has. Exporters' and quantizers' own inference gives one size several such names, and
-// types inferred anew say what they are in terms of the inputs.
+// Forgets the names of sizes that no input has. Exporters' and quantizers' own inference gives one size
+// several such names, and types inferred anew say what they are in terms of the inputs.
 void forget_names_of_inner_sizes(Model& m) {
   const std::set<std::string> known = size_names(m);
   const auto without = [&](const Type* t) {
@@ -157,7 +157,8 @@ std::vector<std::string> port_names(const Graph& g) {
   return names;
 }
 
-// The ops that stay in single precision: one line for each operator and reason, which names the line of the source.
+// The ops that stay in single precision: one line for each operator and reason, which names the line of the
+// source.
 class SingleReport final : public Observer {
  public:
   // node: as it is printed, "y = exp(x)".
@@ -216,7 +217,8 @@ void write_states(Model& mil) {
   }
 }
 
-// The names in keep_f32 that no op of the program has. Throws nothing: of several functions, one may have the op.
+// The names in keep_f32 that no op of the program has. Throws nothing: of several functions, one may have the
+// op.
 std::vector<std::string> unknown_skipped(const Model& mil, const ToCoremlOptions& options) {
   std::string listed;
   for (const auto& [key, value] : options.pass_options) {

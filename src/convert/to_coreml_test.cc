@@ -67,7 +67,8 @@ graph(x: f32[1,11,202], w: f32[202,606], b: f32[606]) {
   EXPECT_EQ(large, 1u);
 }
 
-// Converts an embedding whose transpose is the last layer, `head`, compares the results, and returns who uses each large constant.
+// Converts an embedding whose transpose is the last layer, `head`, compares the results, and returns who uses
+// each large constant.
 std::vector<std::string> tied(std::string_view head, bool half) {
   const auto onnx = with_weights(fmt::format(R"(opset 17
 graph(i: i64[7], e: f32[331,211], w: f32[211,331], b: f32[331]) {{

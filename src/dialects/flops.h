@@ -11,9 +11,9 @@ namespace sardonyx {
 // they are not known: open sizes, operators of other domains, and operators without a rule (flops.cc).
 //
 // The usual counting: a multiply-add is 2; an elementwise function is 1 per element of its result, whatever
-// the function; a reduction is 1 per element of its operand; moving elements and sorting them is 0. Products of
-// matrices, convolutions, attention and recurrent operators count their multiply-adds (and biases), not their
-// activations. Nodes with bodies and calls count as 0: their bodies are counted where they are.
+// the function; a reduction is 1 per element of its operand; moving elements and sorting them is 0. Products
+// of matrices, convolutions, attention and recurrent operators count their multiply-adds (and biases), not
+// their activations. Nodes with bodies and calls count as 0: their bodies are counted where they are.
 std::optional<Dim> flops(const Node& n);
 
 // Whether the result is the operand's memory under another type: Reshape, Squeeze, Identity and the like.

@@ -7,8 +7,8 @@
 
 namespace sardonyx {
 
-// "matrix", "convolution", "normalization", "reduction", "elementwise", "movement" (of elements: Reshape, Concat, Gather),
-// "control", "random", "constant" or "other".
+// "matrix", "convolution", "normalization", "reduction", "elementwise", "movement" (of elements: Reshape,
+// Concat, Gather), "control", "random", "constant" or "other".
 std::string_view kind_of(const Op& op);
 
 }  // namespace sardonyx

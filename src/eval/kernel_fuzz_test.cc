@@ -123,11 +123,11 @@ class Nonsense {
 
 // How many calls with nonsense operands gave results, and how many were refused. Any other outcome fails the
 // test.
-struct Told {
+struct Counts {
   size_t worked = 0, refused = 0;
 };
 
-void run_nonsense(DialectId dialect_id, Told& told) {
+void run_nonsense(DialectId dialect_id, Counts& counts) {
   const bool onnx = dialect_id == DialectId::kOnnx;
   for (const Op& op : dialect(dialect_id).ops()) {
     const Kernel kernel = find_kernel(op);
@@ -163,10 +163,10 @@ void run_nonsense(DialectId dialect_id, Told& told) {
         for (const EvalValue& v : apply(kernel, call)) {
           if (v.array() != nullptr && v.array()->size() < 100'000) (void)v.array()->to_tensor()->hash();
         }
-        ++told.worked;
+        ++counts.worked;
       } catch (const Error& e) {
         ASSERT_NE(e.code(), ErrorCode::kInternal) << op.name << " " << op.since_version << ": " << e.what();
-        ++told.refused;
+        ++counts.refused;
       } catch (const std::exception& e) {
         FAIL() << op.name << " " << op.since_version << ": " << e.what();
       }
@@ -175,18 +175,18 @@ void run_nonsense(DialectId dialect_id, Told& told) {
 }
 
 TEST(KernelFuzz, NonsenseIsAnError) {
-  Told told;
-  run_nonsense(DialectId::kOnnx, told);
-  EXPECT_GT(told.worked, 2000u);
-  EXPECT_GT(told.refused, 2000u);
+  Counts counts;
+  run_nonsense(DialectId::kOnnx, counts);
+  EXPECT_GT(counts.worked, 2000u);
+  EXPECT_GT(counts.refused, 2000u);
 }
 
 // Core ML's parameters are operands, so they are random too.
 TEST(KernelFuzz, NonsenseToMilOpsIsAnError) {
-  Told told;
-  run_nonsense(DialectId::kMil, told);
-  EXPECT_GT(told.worked, 1000u);
-  EXPECT_GT(told.refused, 1000u);
+  Counts counts;
+  run_nonsense(DialectId::kMil, counts);
+  EXPECT_GT(counts.worked, 1000u);
+  EXPECT_GT(counts.refused, 1000u);
 }
 
 }  // namespace

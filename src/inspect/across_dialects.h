@@ -9,8 +9,9 @@
 
 namespace sardonyx {
 
-// Evaluates `coreml` on inputs of `onnx`, paired by place: inputs are cast to the element types and ranks of Core ML's interface, and the
-// results back to those of ONNX. Throws what evaluate() throws, and kInvalidArgument for an integer that has more than 32 bits.
+// Evaluates `coreml` on inputs of `onnx`, paired by place: inputs are cast to the element types and ranks of
+// Core ML's interface, and the results back to those of ONNX. Throws what evaluate() throws, and
+// kInvalidArgument for an integer that has more than 32 bits.
 std::vector<EvalValue> evaluate_lowered(const Model& onnx, const Model& coreml, std::span<const EvalValue> inputs);
 
 }  // namespace sardonyx

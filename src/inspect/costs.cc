@@ -158,7 +158,8 @@ class Peak {
     for (const Node& n : g.nodes()) {
       if (is_view(n) && n.input(0) != nullptr && n.num_results() > 0) view_of[n.result(0)] = storage(n.input(0));
     }
-    // The last user of each storage: a node of this graph, also for uses in its bodies; null if it is returned.
+    // The last user of each storage: a node of this graph, also for uses in its bodies; null if it is
+    // returned.
     std::unordered_map<const Value*, const Node*> last;
     for (const Node& n : g.nodes()) for_each_use(n, [&](const Value* v) { last[storage(v)] = &n; });
     for (const Port& p : g.outputs()) last[storage(p.use->value)] = nullptr;

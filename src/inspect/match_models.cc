@@ -104,7 +104,8 @@ class Matcher {
     return x.op().name == y.op().name && x.op().domain == y.op().domain && x.num_results() == y.num_results();
   }
 
-  // Nodes of one function match nodes of the function with its name, those of a body nodes of the matching body.
+  // Nodes of one function match nodes of the function with its name, those of a body nodes of the matching
+  // body.
   bool same_place(const Node& x, const Node& y) const {
     const Graph &g = *x.graph(), &h = *y.graph();
     if ((g.parent() == nullptr) != (h.parent() == nullptr)) return false;

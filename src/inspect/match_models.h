@@ -5,8 +5,8 @@
 
 namespace sardonyx {
 
-// In time linear in both models, but for sorting the order of matched nodes. Inputs and constants match by name,
-// by position and by value.
+// In time linear in both models, but for sorting the order of matched nodes. Inputs and constants match by
+// name, by position and by value.
 ModelMatch match_models(const Model& before, const Model& after);
 
 // Whether two constants have the same elements, as far as that is known without computing them.

@@ -39,8 +39,8 @@ std::pair<std::string, int> split_line(std::string_view text) {
 
 bool is_file(std::string_view name) { return name.ends_with(".py") || name.ends_with(".ipynb") || name.starts_with('<'); }
 
-// Frames of a Python traceback, the innermost first: `File "net.py", line 41, in forward`. Those inside PyTorch are left out
-// where there are others.
+// Frames of a Python traceback, the innermost first: `File "net.py", line 41, in forward`. Those inside
+// PyTorch are left out where there are others.
 std::vector<SourceLine> frames_of(std::string_view trace) {
   constexpr std::string_view kFile = "File \"", kLine = "\", line ", kIn = ", in ";
   constexpr size_t kMost = 4;

@@ -1,5 +1,6 @@
-// Where a node comes from: the source line, the module, the lowering and the rules that made it. Read from the
-// provenance of a model in memory, and from the metadata that Sardonyx, jax2onnx and PyTorch write into files.
+// Where a node comes from: the source line, the module, the lowering and the rules that made it. Read from
+// the provenance of a model in memory, and from the metadata that Sardonyx, jax2onnx and PyTorch write into
+// files.
 #pragma once
 
 #include <string>

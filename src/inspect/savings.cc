@@ -15,8 +15,8 @@
 namespace sardonyx {
 namespace {
 
-// Sums of nodes, bytes and arithmetic. The latter by distinct expression: most nodes share theirs, and sums of expressions
-// are slow.
+// Sums of nodes, bytes and arithmetic. The latter by distinct expression: most nodes share theirs, and sums
+// of expressions are slow.
 struct Tally {
   int64_t nodes = 0, bytes = 0, unknown = 0;
   std::unordered_map<uint64_t, std::pair<Dim, int64_t>> flops;  // by Dim::word

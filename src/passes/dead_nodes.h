@@ -5,8 +5,9 @@
 
 namespace sardonyx {
 
-// Erases dead nodes of `top` and its bodies, in reverse order so that one walk removes a chain of any length, then constants without
-// users. Logs the counts, the nodes' under `unit` ("nodes", "ops"). Returns whether anything was erased.
+// Erases dead nodes of `top` and its bodies, in reverse order so that one walk removes a chain of any length,
+// then constants without users. Logs the counts, the nodes' under `unit` ("nodes", "ops"). Returns whether
+// anything was erased.
 inline bool erase_dead_code(Graph& top, PassContext& context, std::string_view unit) {
   const size_t nodes = erase_dead_nodes(top);
   size_t constants = 0;

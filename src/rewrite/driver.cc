@@ -86,7 +86,8 @@ class Driver {
     limit_ = fired_ + more;
   }
 
-  // Switches off the rules that fired most since half of the limit: they undo each other, or one its own work.
+  // Switches off the rules that fired most since half of the limit: they undo each other, or one its own
+  // work.
   void stop_endless_rules(size_t last) {
     if (endless_ == nullptr)
       throw Error(ErrorCode::kInternal, fmt::format("the rules did not converge: they fired {} times", fired_),

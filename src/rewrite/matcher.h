@@ -26,7 +26,8 @@ class Matcher {
   // Tries every alternative and every order of commutative operands until `accept` agrees. Stays within the
   // node's graph: values from outside are leaves.
   bool match(Node& root, PassContext& context, const Condition& accept, Match* m) const;
-  // For explanations, after match() failed: whether the node matches but for one place, and what differs there. It is slow.
+  // For explanations, after match() failed: whether the node matches but for one place, and what differs
+  // there. It is slow.
   std::optional<std::string> near_miss(Node& root, PassContext& context) const;
   // False if the operators that make the root's operands rule out a match. Cheaper than match().
   bool may_match(const Node& root) const;

@@ -1,4 +1,5 @@
-// Passes: named rules and walks, and the context that they run in. docs/inside/passes.md shows how to write one.
+// Passes: named rules and walks, and the context that they run in. docs/inside/passes.md shows how to write
+// one.
 #pragma once
 
 #include <array>

@@ -82,8 +82,8 @@ struct RewriteCheck {
 };
 // Applies the rules to the graphs and their nested graphs until none fires. On each node, earlier rules are
 // tried first. Erases unused nodes on the way. Returns whether anything changed; fired[i] counts the firings
-// of rule i. With a `check`, rewrites are evaluated. Rules that do not converge are switched off and listed in
-// `endless`; if that is null, throws kInternal.
+// of rule i. With a `check`, rewrites are evaluated. Rules that do not converge are switched off and listed
+// in `endless`; if that is null, throws kInternal.
 bool apply_rules(std::span<const AppliedRule> rules, std::span<Graph* const> graphs, PassContext& context,
                  std::vector<size_t>* fired = nullptr, RewriteCheck* check = nullptr, std::vector<size_t>* endless = nullptr);
 

@@ -16,8 +16,8 @@
 namespace sardonyx {
 namespace {
 
-// Normally distributed numbers by Marsaglia's polar method, as libstdc++'s std::normal_distribution has them. The standard
-// leaves the method open, and the same seed shall mean the same inputs on every system.
+// Normally distributed numbers by Marsaglia's polar method, as libstdc++'s std::normal_distribution has them.
+// The standard leaves the method open, and the same seed shall mean the same inputs on every system.
 class Normal {
  public:
   explicit Normal(double deviation) : deviation_(deviation) {}
@@ -274,8 +274,8 @@ class FloatResults {
     }
     const bool is_double = a.dtype() == DType::kF64;
     has_truth_ = !is_double && truth != nullptr && truth->shape() == a.shape() && is_float(truth->dtype());
-    // Results near zero that come from numbers near 1, such as the logarithm of a softmax, keep the rounding of
-    // those numbers.
+    // Results near zero that come from numbers near 1, such as the logarithm of a softmax, keep the rounding
+    // of those numbers.
     slack_ = 16 * (ulp(a.dtype(), moved ? std::max(largest_, 1.0) : largest_) + (is_double ? sensitivity(a, truth) : 0));
     if (moved && has_truth_) error_before_ = sensitivity(*truth, &a);
   }

@@ -36,7 +36,7 @@ struct SeededRun {
 // skipped; `skipped` says why.
 std::vector<SeededRun> seeded_runs(const Model& m, Numerics numerics, std::string& skipped);
 
-// Is told how many evaluations are done, and of about how many.
+// Gets the number of evaluations that are done, and of all, roughly.
 using CompareProgress = std::function<void(size_t done, size_t total)>;
 
 // Evaluates both models. Symbolic sizes take two values and 1. Inputs are random; for kExact they include
@@ -48,12 +48,12 @@ using CompareProgress = std::function<void(size_t done, size_t total)>;
 //    of moving every input by an ulp.
 //  - kRelaxed: at most a thousandth of that magnitude.
 // Integers, booleans and strings must be equal.
-// `backwards` is for whole models. Where kExact does not ask for each bit, these run with the evaluator's fast
-// products; where all inputs are floats, as many of the runs as take a second, and at least one of each kind of
-// sizes. It relaxes kRounds, where rounding errors accumulate. The error before is then the largest in that
-// result, since a single element may be exact by chance. It also allows four times the effect of moving inputs
-// and constants by an ulp of their type: on random numbers, cancelling terms expose the rounding of constants
-// that a rule merged.
+// `backwards` is for whole models. Where kExact does not ask for each bit, these run with the evaluator's
+// fast products; where all inputs are floats, as many of the runs as take a second, and at least one of each
+// kind of sizes. It relaxes kRounds, where rounding errors accumulate. The error before is then the largest
+// in that result, since a single element may be exact by chance. It also allows four times the effect of
+// moving inputs and constants by an ulp of their type: on random numbers, cancelling terms expose the
+// rounding of constants that a rule merged.
 ValueCheck compare_values(const Model& before, const Model& after, Numerics numerics, bool backwards = false,
                           const std::optional<Tolerance>& tolerance = std::nullopt, const CompareProgress& progress = {});
 

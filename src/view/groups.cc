@@ -146,8 +146,8 @@ class Folder {
                        same);
   }
 
-  // Copies that follow each other. In linear time: an item whose window of hashes occurred before, `period` items
-  // earlier, continues a run of that period.
+  // Copies that follow each other. In linear time: an item whose window of hashes occurred before, `period`
+  // items earlier, continues a run of that period.
   static std::vector<Run> runs_of(const Items& items) {
     constexpr size_t kWindow = 4;
     std::vector<Run> runs;

@@ -1,4 +1,5 @@
-// How a page folds the nodes of a picture: by module path, by repeated structure, and in parts of bounded size.
+// How a page folds the nodes of a picture: by module path, by repeated structure, and in parts of bounded
+// size.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ struct Group {
   uint32_t block = 0;           // kFunction, kBody: which
 };
 
-// The rows of a page: each node is followed by the nodes of its bodies, and each group is a range of rows. Groups are
-// in preorder, so that a group is followed by those inside it.
+// The rows of a page: each node is followed by the nodes of its bodies, and each group is a range of rows.
+// Groups are in preorder, so that a group is followed by those inside it.
 struct Rows {
   std::vector<uint32_t> node_of;  // by row
   std::vector<Group> groups;

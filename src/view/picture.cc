@@ -81,7 +81,8 @@ uint64_t bytes_of(const Type* t) {
 
 std::string joined(const std::vector<std::string>& parts) { return fmt::format("{}", fmt::join(parts, "; ")); }
 
-// The module path of a node: the scope that it carries, or the folders of its name ("/encoder/layer.0/MatMul").
+// The module path of a node: the scope that it carries, or the folders of its name
+// ("/encoder/layer.0/MatMul").
 std::string_view path_of(const Node& n, std::string_view scope) {
   if (!scope.empty()) return scope;
   const std::string_view name = n.name().view();

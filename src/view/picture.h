@@ -1,5 +1,6 @@
-// What a page shows of one model, or of one model at several steps: the states between passes, or two models that
-// are compared. Nodes keep their place from step to step. Names are the models', which must live as long.
+// What a page shows of one model, or of one model at several steps: the states between passes, or two models
+// that are compared. Nodes keep their place from step to step. Names are the models', which must live as
+// long.
 #pragma once
 
 #include <cstdint>
@@ -94,8 +95,8 @@ class Picture {
   using Match = std::function<std::optional<uint32_t>(const Node& n)>;
 
   Picture();
-  // Adds the state of a model as the next step. `match` finds nodes of the step before; it is asked once for each
-  // node. Without it, nodes are the same if they are the same objects.
+  // Adds the state of a model as the next step. `match` finds nodes of the step before; it is asked once for
+  // each node. Without it, nodes are the same if they are the same objects.
   void add(const Model& m, std::string label, double seconds = 0, const Match& match = {});
   // Takes back the last step, which changed nothing that is shown.
   void drop_last_step();

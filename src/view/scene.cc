@@ -18,8 +18,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// An object of JSON. Columns of numbers are written at once: a tree of 100,000 nodes would take longer to make than
-// the model to optimize.
+// An object of JSON. Columns of numbers are written at once: a tree of 100,000 nodes would take longer to
+// make than the model to optimize.
 class Writer {
  public:
   void open(std::string_view key) {
@@ -66,7 +66,8 @@ class Writer {
   std::string text_;
 };
 
-// Texts in an order in which neighbors begin alike: the length that each shares with the one before, and the rest.
+// Texts in an order in which neighbors begin alike: the length that each shares with the one before, and the
+// rest.
 class SharedStarts {
  public:
   void add(std::string_view text) {

@@ -34,8 +34,8 @@ std::unique_ptr<Model> lower_case(const std::string& primitive, const Model& inp
   return lower_to_onnx(input, {.model_name = "main", .provenance = LowerOptions::Provenance::kOff});
 }
 
-// lower-mil NAME [target=iOS15]: the input, of the onnx dialect, in Core ML, for the newest target if none is named. NAME is that of the
-// file, an operator or a family.
+// lower-mil NAME [target=iOS15]: the input, of the onnx dialect, in Core ML, for the newest target if none is
+// named. NAME is that of the file, an operator or a family.
 std::unique_ptr<Model> lower_mil_case(const std::vector<std::string>& options, const Model& input) {
   LowerToMilOptions how{.version = mil::kNewestVersion, .provenance = false};
   for (const std::string& o : options) {
@@ -194,7 +194,8 @@ std::optional<std::string> run_case(const CaseFile& f, const Case& c, const Tran
     if (check.runs == 0) values.reasons.push_back(fmt::format("{}:{}: {}", file, c.line, check.skipped));
   }
 
-  // A model with functions, or for an older target, is compared with its imports and functions, others by their graphs.
+  // A model with functions, or for an older target, is compared with its imports and functions, others by
+  // their graphs.
   const bool exactly = c.verdict == "exactly", is_older = f.kind == "lower-mil" && !c.options.empty();
   const auto text = [&](const Model& m, bool whole) {
     return whole ? print(m, {.full_constants = true}) : print(m.graph(), {.full_constants = true});

@@ -5,8 +5,8 @@
 //   - Results have no type where inference finds the same one.
 //   - There is no mil_opset where the case holds without it.
 //
-// Names of the interface stay, and so does everything outside of the graphs. A graph is rewritten only if what
-// it parses to is equal, with all types, and if the case gives an equal result.
+// Names of the interface stay, and so does everything outside of the graphs. A graph is rewritten only if
+// what it parses to is equal, with all types, and if the case gives an equal result.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Uses an installed Sardonyx as any C++ program would: exports a saved program to ONNX, optimizes the model, converts it
-// to Core ML, and compares both.
+// Uses an installed Sardonyx as any C++ program would: exports a saved program to ONNX, optimizes the model,
+// converts it to Core ML, and compares both.
 #include <cstdio>
 #include <memory>
 #include <string>

@@ -1,4 +1,5 @@
-// sx_fuzz [--dialect=onnx|mil] [--seed=N] [--count=N] [--seconds=N] [--passes=a,b] [--cases=FOLDER] [--write=FOLDER]
+// sx_fuzz [--dialect=onnx|mil] [--seed=N] [--count=N] [--seconds=N] [--passes=a,b] [--cases=FOLDER]
+// [--write=FOLDER]
 //         [--order=N] [--report] [--no-shrink]
 //
 // Draws models (random/generator.h) and runs each through every pass alone, through presets and random

@@ -1,5 +1,5 @@
-// scripts/checks/mutate.py includes this in copies of the passes. All mutants of a file are compiled at once, and an
-// environment variable selects the active one.
+// scripts/checks/mutate.py includes this in copies of the passes. All mutants of a file are compiled at once,
+// and an environment variable selects the active one.
 #pragma once
 
 #include <type_traits>

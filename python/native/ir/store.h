@@ -3,8 +3,8 @@
 // A Store is one native Model with a table from native objects to their live Python handles, so that `a is b`
 // holds whenever two expressions name the same native object. Values, nodes and graphs made outside a model
 // live in their own stores. When something connects them, combine() merges the stores and the handles follow.
-// A store that belongs to an ir.Model or to native code never moves: what joins it moves into it. Two such stores
-// refuse to merge.
+// A store that belongs to an ir.Model or to native code never moves: what joins it moves into it. Two such
+// stores refuse to merge.
 //
 //   x = ir.val("x")              lobby:     x                     values without users share this store
 //   n = ir.Node("", "Neg", [x])  store 1:   x ── Neg              the handle of x follows
@@ -13,8 +13,8 @@
 // The smaller store is cloned into the larger one, so that a graph of n nodes costs O(n log n) at worst. Its
 // originals are erased afterwards; users that stay behind get placeholders.
 //
-// Relies on nanobind's inst_alloc, inst_mark_ready and find: run test_ir_handles.py and test_ir_fuzz.py before
-// moving to a new nanobind or Python.
+// Relies on nanobind's inst_alloc, inst_mark_ready and find: run test_ir_handles.py and test_ir_fuzz.py
+// before moving to a new nanobind or Python.
 //
 // Everything here needs the interpreter lock, which also makes it safe to use from several threads.
 #pragma once

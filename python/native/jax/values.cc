@@ -540,7 +540,8 @@ Attr JaxValues::sequence(nb::handle value, std::string_view path, std::vector<Ne
 
 namespace {
 
-// From JAX 0.12 on a scan has a tree that splits its operands into constants, state and slices, and no counts.
+// From JAX 0.12 on a scan has a tree that splits its operands into constants, state and slices, and no
+// counts.
 void operands_of_scan(nb::handle tree, AttrInit& out) {
   nb::object parts = tree.attr("unpack")();
   size_t at = 0;

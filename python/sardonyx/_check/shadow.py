@@ -17,18 +17,18 @@ def compare(shadow, fn, inputs, input_params, model, spec, opset, double, inputs
     """Compares the models. A failure of the other exporter is reported, not raised: ours has succeeded."""
     name, run = _exporter(shadow, opset, double, input_params, inputs_as_nchw, outputs_as_nchw, spec)
     ours = Counter(model.op_counts())
-    told = Shadow(name, nodes=sum(ours.values()))
+    shadow = Shadow(name, nodes=sum(ours.values()))
     try:
         with _module_state.kept(fn, input_params):
             other = run(fn, inputs)
     except Exception as e:
-        told.text = f"it failed: {type(e).__name__}: {(str(e).splitlines() or [''])[0]}"
-        return told
+        shadow.text = f"it failed: {type(e).__name__}: {(str(e).splitlines() or [''])[0]}"
+        return shadow
     if not hasattr(other, "graph") or not hasattr(other, "SerializeToString"):
         raise Error(f"shadow must return an onnx.ModelProto, found {type(other).__name__}")
     theirs = _counts(other)
-    told.other_nodes = sum(theirs.values())
-    told.more, told.fewer = dict(sorted((ours - theirs).items())), dict(sorted((theirs - ours).items()))
+    shadow.other_nodes = sum(theirs.values())
+    shadow.more, shadow.fewer = dict(sorted((ours - theirs).items())), dict(sorted((theirs - ours).items()))
     sizes = _compare.two_rounds(spec)[0]
     with _trace.x64(double):
         import jax
@@ -40,21 +40,21 @@ def compare(shadow, fn, inputs, input_params, model, spec, opset, double, inputs
         feeds = _compare.feeds_of(session, leaves, params, inputs_as_nchw)
         mine = session.run(feeds)
         if len(second.inputs) != len(session.inputs):
-            told.text = f"it has {len(second.inputs)} inputs, {len(session.inputs)} are here"
-            return told
+            shadow.text = f"it has {len(second.inputs)} inputs, {len(session.inputs)} are here"
+            return shadow
         given = {b.name: feeds[a.name] for a, b in zip(session.inputs, second.inputs, strict=True)}
         found = second.run(given)
     except Exception as e:
-        told.text = f"its model does not run: {(str(e).splitlines() or [''])[0]}"
-        return told
+        shadow.text = f"its model does not run: {(str(e).splitlines() or [''])[0]}"
+        return shadow
     names = [o.name for o in session.outputs]
-    told.same_results, told.text = _differences(mine, found, names, double)
-    if not told.same_results:
+    shadow.same_results, shadow.text = _differences(mine, found, names, double)
+    if not shadow.same_results:
         sides = {"ours": (session, feeds, mine), "theirs": (second, given, found)}
-        told.text += "".join(
+        shadow.text += "".join(
             f"; {whose}: {fault}" for whose, side in sides.items() if (fault := _fault(*side, names, double))
         )
-    return told
+    return shadow
 
 
 def _fault(session, feeds, results, names, double) -> str:

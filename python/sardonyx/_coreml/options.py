@@ -45,8 +45,8 @@ class CoremlOptions(TypedDict, total=False):
     """Makes a classifier: the labels of the classes, a file with one a line, or a `sardonyx.Classifier`,
     which also names the results."""
     metadata: Metadata | Mapping[str, str] | None
-    """What the package says of itself: `{"author": "A"}`; also license, version, description, and keys of
-    your own."""
+    """Metadata of the package: `{"author": "A"}`; also license, version, description, and keys of your
+    own."""
     passes: str | Sequence[str]
     """What runs on the program: a preset (`sardonyx passes coreml` lists this one), or a list of passes."""
     skip: Sequence[str]
@@ -128,8 +128,8 @@ DOC = """\
             precision.
         class_labels: Makes a classifier: the labels of the classes, a file with one a line, or a
             `sardonyx.Classifier`, which also names the results.
-        metadata: What the package says of itself: `{"author": "A"}`; also license, version, description,
-            and keys of your own.
+        metadata: Metadata of the package: `{"author": "A"}`; also license, version, description, and keys
+            of your own.
         passes: What runs on the program: a preset (`sardonyx passes coreml` lists this one), or a list of
             passes.
         skip: Passes to skip.

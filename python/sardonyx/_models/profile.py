@@ -15,7 +15,7 @@ import numpy as np
 
 from sardonyx import _sardonyx as native
 from sardonyx._error import Error
-from sardonyx._models.session import _NUMPY, _told
+from sardonyx._models.session import _NUMPY, _as_error
 from sardonyx._models.sources import source_of
 from sardonyx._page import Page
 from sardonyx._progress import shown
@@ -165,7 +165,7 @@ def profile(
         options.profile_file_prefix = os.path.join(folder, "profile")
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
-        with _told("load"):
+        with _as_error("load"):
             session = ort.InferenceSession(source, options, providers=list(providers))
         feeds = _feeds(session.get_inputs(), inputs or {}, input_shapes)
         with shown(progress, os.path.basename(name)) as report:
@@ -174,7 +174,7 @@ def profile(
                 if report:
                     report("running", done, _WARM + (runs or _LEAST))
                 start = time.perf_counter()
-                with _told("run"):
+                with _as_error("run"):
                     session.run(None, feeds)
                 done += 1
                 if runs is None and done == _WARM:

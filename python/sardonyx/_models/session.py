@@ -57,7 +57,7 @@ class Session:
             source = native.ir.serialize(model)
         else:
             source = os.fspath(model) if isinstance(model, str | os.PathLike) else bytes_of(model)[0]
-        with self._told("load"):
+        with self._as_error("load"):
             self.session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         self.inputs = self.session.get_inputs()
         self.outputs = self.session.get_outputs()
@@ -83,10 +83,10 @@ class Session:
         return f"{release()} changes the results when it optimizes the graph; without its optimizations they agree"
 
     @contextlib.contextmanager
-    def _told(self, what: str, feeds: dict[str, np.ndarray] | None = None):
-        """Like `_told`; where the graph as written works, the error says so."""
+    def _as_error(self, what: str, feeds: dict[str, np.ndarray] | None = None):
+        """Like `_as_error`; where the graph as written works, the error says so."""
         try:
-            with _told(what):
+            with _as_error(what):
                 yield
         except Error as e:
             if not self.optimized:
@@ -111,7 +111,7 @@ class Session:
             results = evaluate(self.model, feeds)
             return [results[o.name] for o in self.outputs]
         if not any(i.type in _BY_TYPE for i in (*self.inputs, *self.outputs)):
-            with self._told("run", feeds):
+            with self._as_error("run", feeds):
                 return self.session.run(None, feeds)
         values = {}
         for name, x in feeds.items():
@@ -120,7 +120,7 @@ class Session:
                 values[name] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(raw, number)
             else:
                 values[name] = ort.OrtValue.ortvalue_from_numpy(np.asarray(x, order="C"))
-        with self._told("run", feeds):
+        with self._as_error("run", feeds):
             results = self.session.run_with_ort_values(None, values)
         return [self._array(o, r) for o, r in zip(self.outputs, results, strict=True)]
 
@@ -193,7 +193,7 @@ def package_session(model: Any) -> PackageSession | None:
 
 
 @contextlib.contextmanager
-def _told(what: str):
+def _as_error(what: str):
     """Turns any exception of onnxruntime into an Error."""
     try:
         yield

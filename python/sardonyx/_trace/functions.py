@@ -56,8 +56,8 @@ class exporting:
         for value in closed.consts:
             if not isinstance(value, jax.core.Tracer):
                 continue
-            told = str(jax.errors.TracerArrayConversionError(value))  # only JAX's errors name a value's origin
-            mark = re.search(r"onnx_function:(\{.*?\}) ", told)
+            text = str(jax.errors.TracerArrayConversionError(value))  # only JAX's errors name a value's origin
+            mark = re.search(r"onnx_function:(\{.*?\}) ", text)
             if mark is not None:
                 self.write_out(json.loads(mark[1]))
             if mark is None or self._written_out == before:

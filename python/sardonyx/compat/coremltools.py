@@ -120,7 +120,7 @@ def state_names(given: Any) -> dict[str, Any]:
     if any(is_a(s, "StateType") for s in found):
         name = next(_state_name(s) for s in found if is_a(s, "StateType"))
         raise Error(
-            f"the state '{name}' says nothing of the result that it holds after a run, and a model has to",
+            f"the state '{name}' does not name the result that it holds after a run",
             notes=[f'help: states={{"{name}": "the name of the result"}}'],
         )
     return dict(found)

@@ -183,15 +183,15 @@ def source_of(root: Path, about: dict) -> Path:
     return source
 
 
-def pass_pages(root: Path, told: dict, drawings: Drawings) -> dict[str, str]:
+def pass_pages(root: Path, listed: dict, drawings: Drawings) -> dict[str, str]:
     used = defaultdict(list)
-    for preset in told["presets"]:
+    for preset in listed["presets"]:
         for name in preset["passes"]:
             used[name].append(preset["name"])
     pages = {}
-    for about in told["passes"]:
+    for about in listed["passes"]:
         presets = list(dict.fromkeys(used[about["name"]]))
-        names = [p["name"] for p in told["passes"] if p["dialect"] == about["dialect"]]
+        names = [p["name"] for p in listed["passes"] if p["dialect"] == about["dialect"]]
         page = pass_page(about, presets, source_of(root, about), drawings, beside(names, about["name"]))
         pages[f"passes/{about['dialect']}/{about['name']}.md"] = page
     return pages
@@ -294,10 +294,10 @@ def with_primitive_links(page: str, known: set[str]) -> str:
 # ---- operators
 
 
-def operator_page(root: Path, told: dict, printer: Printer) -> str:
+def operator_page(root: Path, listed: dict, printer: Printer) -> str:
     """Which operators of ONNX and of Core ML are known, in which versions, which are evaluated, and which passes make them."""
     makers = defaultdict(list)
-    for about in told["passes"]:
+    for about in listed["passes"]:
         link = f"passes/{about['dialect']}/{about['name']}.md"
         new: set[str] = set()
         for case in read_cases(source_of(root, about).with_suffix(".sx")):
@@ -361,7 +361,7 @@ def names(graph) -> set[str]:
 # ---- options of the command
 
 
-def option_page(sardonyx: Path, environment: dict[str, str], told: dict) -> str:
+def option_page(sardonyx: Path, environment: dict[str, str], listed: dict) -> str:
     """Every command with its options, from its --help, and the options of passes."""
     lines = [
         "# Options of the command", "",
@@ -390,7 +390,7 @@ def option_page(sardonyx: Path, environment: dict[str, str], told: dict) -> str:
         lines += [f"## {' '.join(('sardonyx', *command))}", "", *help_lines(text), ""]
     lines += ["## Options of passes", "", "Set by `--option pass.option=value`, or by `options=` in Python.", ""]
     lines += ["| Option | Meaning |", "|---|---|"]
-    for about in told["passes"]:
+    for about in listed["passes"]:
         link = f"passes/{about['dialect']}/{about['name']}.md"
         lines += [f"| [{about['name']}]({link}).{k} | {plain(v)} |" for k, v in about["options"].items()]
     lines.append("")
@@ -427,7 +427,7 @@ def help_lines(text: str) -> list[str]:
     return lines
 
 
-def passes_told(sardonyx: Path) -> dict:
+def listed_passes(sardonyx: Path) -> dict:
     return json.loads(
         subprocess.run([sardonyx, "passes", "--json"], check=True, capture_output=True, text=True).stdout
     )[0]

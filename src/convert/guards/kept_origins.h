@@ -9,10 +9,10 @@
 
 namespace sardonyx {
 
-// Files say it in the metadata of nodes (inspect/node_origin.h), which goes with a node that is replaced. So
-// replaced nodes get the same as provenance, which rules merge, and the writer writes for nodes without
-// metadata of their own. Reading metadata takes longer than most rewrites, so nodes that no rule replaces are
-// not read.
+// A file has it in the metadata of its nodes (inspect/node_origin.h), which is lost when a rule replaces the
+// node. So it is copied to the provenance of each node that is about to be replaced: rules merge provenance,
+// and the writer writes it for nodes without metadata of their own. Reading metadata takes longer than most
+// rewrites, so nodes that no rule replaces are not read.
 class KeptOrigins final : public Observer {
  public:
   // `all`: reads all nodes at once, for walks that replace nodes.

@@ -12,8 +12,9 @@ namespace sardonyx {
 // Throws kInvalidArgument for names, ranks and sizes that the model does not have.
 void fix_input_shapes(Model& m, const std::vector<std::string>& specs);
 
-// Opens the sizes of inputs for which such a text has a name and the model a number. Types of inner values are forgotten then. Throws
-// kInvalidArgument, with the node, if an operator cannot take inputs of twice these sizes: a reshape to constant sizes, say.
+// Opens the sizes of inputs for which such a text has a name and the model a number. Types of inner values
+// are forgotten then. Throws kInvalidArgument, with the node, if an operator cannot take inputs of twice
+// these sizes: a reshape to constant sizes, say.
 void open_input_sizes(Model& m, const std::vector<std::string>& specs);
 
 }  // namespace sardonyx

@@ -45,19 +45,17 @@ std::optional<size_t> OpReader::rank_of_list(std::string_view slot) const {
 
 std::optional<Ints> OpReader::perm_in(std::string_view slot) const {
   auto perm = ints_in(slot);
-  perm = from_front(perm, perm ? std::optional(perm->size()) : std::nullopt);
-  std::vector<bool> seen(perm ? perm->size() : 0, false);
-  for (int64_t axis : perm.value_or(Ints{})) {
-    if (seen[static_cast<size_t>(axis)]) return std::nullopt;
-    seen[static_cast<size_t>(axis)] = true;
-  }
+  const auto rank = perm ? std::optional(perm->size()) : std::nullopt;
+  perm = from_front(std::move(perm), rank);
+  if (perm && !is_permutation(*perm)) return std::nullopt;
   return perm;
 }
 
 std::optional<Ints> OpReader::added_axes_in(std::string_view slot, std::string_view of) const {
-  const auto axes = ints_in(slot);
+  auto axes = ints_in(slot);
   const auto rank = rank_in(of);
-  return from_front(axes, axes && rank ? std::optional(*rank + axes->size()) : std::nullopt);
+  const auto added = axes && rank ? std::optional(*rank + axes->size()) : std::nullopt;
+  return from_front(std::move(axes), added);
 }
 
 std::optional<Ints> OpReader::ints_in(std::string_view slot, std::optional<size_t> count, int64_t otherwise) const {

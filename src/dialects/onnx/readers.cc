@@ -60,8 +60,8 @@ std::optional<Ints> OpReader::perm() const {
     return reversed;
   }
   auto perm = ints_in("perm");
-  if (!perm || (rank && *rank != perm->size())) return std::nullopt;
-  return in_order(perm) == all_axes(perm->size()) ? perm : std::nullopt;
+  if (!perm || (rank && *rank != perm->size()) || !is_permutation(*perm)) return std::nullopt;
+  return perm;
 }
 
 std::optional<Ints> OpReader::reduced_axes() const {

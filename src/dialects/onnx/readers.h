@@ -1,14 +1,15 @@
 // Readers: the parameters of ONNX operators by name and type, over all versions. They come from the schemas
-// that OnnxBuilder comes from, for the operators that somebody reads (READERS of scripts/tables/gen_onnx_facts.py).
+// that OnnxBuilder comes from, for the operators that somebody reads (READERS of
+// scripts/tables/gen_onnx_facts.py).
 //
 //   if (const auto r = read::Reduce::of(n, facts)) use(r->axes());    // nullopt unless n is a reduction
 //   const auto axis = read::Softmax(n).axis();                        // n must be one
 //
 // An attribute is what the node gives, else the operator's default. A parameter that some versions have as
-// attribute and others as operand is read from either. It is nullopt if it is computed at run time, set by the
-// call of the function around the node, or absent without a default. Axes count from the front; nullopt if one
-// is out of range, or negative and the rank is unknown. Lists of axes are sorted, and name no axis twice.
-// Without `facts`, only constant operands are known.
+// attribute and others as operand is read from either. It is nullopt if it is computed at run time, set by
+// the call of the function around the node, or absent without a default. Axes count from the front; nullopt
+// if one is out of range, or negative and the rank is unknown. Lists of axes are sorted, and name no axis
+// twice. Without `facts`, only constant operands are known.
 //
 // The namespace is their own: pattern::Transpose is a pattern.
 #pragma once

@@ -84,8 +84,8 @@ std::vector<int64_t> sources_of(const Window& w) {
   return source;
 }
 
-// Fills columns[(channel, kernel element)][window position] from `channels` planes of x, each of `plane` elements. Padding reads as
-// `outside`.
+// Fills columns[(channel, kernel element)][window position] from `channels` planes of x, each of `plane`
+// elements. Padding reads as `outside`.
 template <class T>
 void columns_of(const T* x, int64_t channels, int64_t plane, const std::vector<int64_t>& source, T outside,
                 std::vector<T>& columns) {

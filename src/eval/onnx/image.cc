@@ -318,7 +318,8 @@ void GridSample(Call& c) {
         if (!std::isfinite(at)) at = -1;
         if (mode == "nearest") at = std::nearbyint(at);
         if (at < g.low() || at > g.high(d)) {
-          // As PyTorch and onnxruntime: of the four elements of a cubic each counts as the border (the standard's own code moves `at`).
+          // As PyTorch and onnxruntime: of the four elements of a cubic each counts as the border (the
+          // standard's own code moves `at`).
           if (g.padding == Padding::kBorder && mode != "cubic" && mode != "bicubic") at = std::clamp(at, 0.0, n - 1);
           if (g.padding == Padding::kReflection) at = reflected(at, g.low(), g.high(d));
         }

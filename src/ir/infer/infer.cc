@@ -606,8 +606,8 @@ bool correct_declared(Value& v, const Type* t) {
   return found;
 }
 
-// `type`, with t's sizes where these follow from named sizes of the model's inputs and `type` has a name that no
-// input has. Some exporters name each unknown size anew, so that such names tell nothing.
+// `type`, with t's sizes where these follow from named sizes of the model's inputs and `type` has a name that
+// no input has. Some exporters name each unknown size anew, so that such names tell nothing.
 const Type* in_terms_of_inputs(Model& m, InferRun* run, const Type* type, const Type* t) {
   if (type == t || !type->is_tensor() || !type->ranked() || !t->is_tensor() || !t->ranked() || type->rank() != t->rank())
     return type;

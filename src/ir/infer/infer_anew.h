@@ -15,8 +15,8 @@ bool may_tell_more(Model& m);
 bool infer_anew(Model& m, ValueFacts& facts);
 
 // Marks as unchecked, too, whatever the ill-typed nodes of a typed model are computed from, so that no pass
-// changes it. Either such a node fails at run time, or inference is wrong about it: in both cases a runtime may
-// load the model only as long as it knows no more about these values than it did.
+// changes it. Either such a node fails at run time, or inference is wrong about it: in both cases a runtime
+// may load the model only as long as it knows no more about these values than it did.
 void leave_ill_typed(Model& m);
 
 }  // namespace sardonyx

@@ -58,6 +58,16 @@ std::optional<std::vector<int64_t>> from_front(std::optional<std::vector<int64_t
   return axes;
 }
 
+bool is_permutation(std::span<const int64_t> axes) {
+  constexpr size_t kMost = 64;  // bits of `seen`; tensors have fewer axes
+  uint64_t seen = 0;
+  for (const int64_t axis : axes) {
+    if (axis < 0 || axis >= std::ssize(axes) || axes.size() > kMost || (seen >> axis & 1) != 0) return false;
+    seen |= uint64_t{1} << axis;
+  }
+  return true;
+}
+
 std::optional<std::vector<int64_t>> known_ints(const Value* v, const ValueFacts* facts) {
   if (v == nullptr) return std::nullopt;
   if (const TensorPtr& t = v->constant()) {

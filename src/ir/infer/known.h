@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,9 @@ std::optional<std::vector<int64_t>> ints_attr(const Node& n, std::string_view na
 std::optional<int64_t> from_front(int64_t axis, std::optional<size_t> rank);
 // The same for a list of axes; nullopt if there is no list, or if one of them cannot be counted so.
 std::optional<std::vector<int64_t>> from_front(std::optional<std::vector<int64_t>> axes, std::optional<size_t> rank);
+
+// Whether the axes are 0 to n - 1 in some order.
+bool is_permutation(std::span<const int64_t> axes);
 
 // The elements of v: of a constant of integers, or as inference knows them. `facts` may be null.
 std::optional<std::vector<int64_t>> known_ints(const Value* v, const ValueFacts* facts);

@@ -134,7 +134,8 @@ bool converts_halves() {
   return (low & 6) == 6;
 }
 
-// Converts the first elements, a multiple of eight, and returns how many. NaN are left to round(), which drops their payload.
+// Converts the first elements, a multiple of eight, and returns how many. NaN are left to round(), which
+// drops their payload.
 [[gnu::target("avx,f16c")]] size_t halves_by_processor(const std::byte* from, std::byte* to, size_t count) {
   constexpr size_t kEight = 8;
   size_t i = 0;
@@ -167,7 +168,8 @@ void halves_to_floats(const std::byte* from, std::byte* to, size_t count) { conv
 
 TensorPtr as_half(const TensorPtr& t) {
   SX_CHECK(t->dtype() == DType::kF32);
-  // What was rounded before stays the same. Not so for halves of unknown origin: their NaN may have other bits.
+  // What was rounded before stays the same. Not so for halves of unknown origin: their NaN may have other
+  // bits.
   if (const TensorPtr half = cast_source(t); half != nullptr && cast_source(half) != nullptr) return half;
   return converted(t, DType::kF16, floats_to_halves);
 }

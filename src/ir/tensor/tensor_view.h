@@ -25,8 +25,8 @@ TensorPtr make_view(TensorPtr storage, std::vector<int64_t> shape, std::vector<i
 // The description of a view; null if t is not a view: its elements are in order, or not in memory.
 const TensorView* view_of(const TensorPtr& t);
 
-// t with its axes permuted, without a copy. Also for a matrix that is computed in pieces, which stays so; null
-// for other tensors whose elements are not in memory.
+// t with its axes permuted, without a copy. Also for a matrix that is computed in pieces, which stays so;
+// null for other tensors whose elements are not in memory.
 TensorPtr transposed_view(const TensorPtr& t, std::span<const int64_t> perm);
 
 // Copies elements at `strides` (in elements of `width` bytes) in row-major order of `shape`, starting at

@@ -1,4 +1,5 @@
-// Parser of the .sx text form, hand-written with one token of look-ahead. docs/reference/text_form.md has the grammar.
+// Parser of the .sx text form, hand-written with one token of look-ahead. docs/reference/text_form.md has the
+// grammar.
 //
 // Nodes are made as they are read, operands first. Types that the text omits are inferred at the end.
 // Recursion follows the nesting of graphs and expressions in the text, and both are bounded.

@@ -1,5 +1,5 @@
-// Shared by the printer and parser of the .sx text form: words, quoting, constants, types. docs/reference/text_form.md
-// has the grammar.
+// Shared by the printer and parser of the .sx text form: words, quoting, constants, types.
+// docs/reference/text_form.md has the grammar.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Families of operators: how their nodes follow when operands or results are stored in another layout.
 //
-// A new operator needs a row in family.cc, and a new family if none fits. Its rows in operators_test.cc list the
-// permutations that it follows; the test checks them against the evaluator.
+// A new operator needs a row in family.cc, and a new family if none fits. Its rows in operators_test.cc list
+// the permutations that it follows; the test checks them against the evaluator.
 #pragma once
 
 #include <optional>

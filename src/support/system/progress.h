@@ -16,9 +16,9 @@ namespace sardonyx {
 std::string progress_text(std::string_view what, size_t done, size_t total, size_t width);
 
 // Draws the line on `stream` if that is a terminal; otherwise does nothing, which keeps logs and pipes clean.
-// Work that ends within `delay` shows nothing. A thread redraws the line with the seconds that passed, so that it
-// moves during long steps as well; the share that is done never goes back, though pipelines repeat passes. The
-// line is erased when the work is done, before anything else is printed, and by the destructor.
+// Work that ends within `delay` shows nothing. A thread redraws the line with the seconds that passed, so
+// that it moves during long steps as well; the share that is done never goes back, though pipelines repeat
+// passes. The line is erased when the work is done, before anything else is printed, and by the destructor.
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;

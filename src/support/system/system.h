@@ -52,8 +52,8 @@ void flush_folder_to_disk(const std::filesystem::path& folder);
 
 // Gives the open file another name, which must be free. False if the system cannot.
 bool give_name(int fd, const std::filesystem::path& name);
-// Renames a file and replaces the file at `to`, if any. Windows cannot delete a file while it is mapped: the old
-// file is renamed, and deleted when this process unmaps it or exits.
+// Renames a file and replaces the file at `to`, if any. Windows cannot delete a file while it is mapped: the
+// old file is renamed, and deleted when this process unmaps it or exits.
 bool replace(const std::filesystem::path& from, const std::filesystem::path& to);
 bool remove_file(const std::filesystem::path& path);
 // Exchanges two names atomically. ENOSYS if the system cannot.
@@ -67,8 +67,8 @@ bool is_on_ext4(int fd);
 bool reserve(int fd, uint64_t bytes);
 // Frees the blocks of `size` bytes at `offset`, if the system can. They must lie within the file.
 void punch_hole(int fd, uint64_t offset, uint64_t size);
-// The next range with data in a sparse file, between `offset` and `end`; empty if there is none. Nullopt if the
-// system does not know.
+// The next range with data in a sparse file, between `offset` and `end`; empty if there is none. Nullopt if
+// the system does not know.
 struct DataPart {
   uint64_t begin = 0, end = 0;
 };
@@ -81,8 +81,8 @@ bool fetch(std::span<const std::byte> part);   // reads the pages in now; false 
 void forget(std::span<const std::byte> part);  // the pages will not be needed soon
 
 // Maps code and constant tables of the library or program that contains `place` now with a few system calls.
-// Otherwise some hundred page faults would do it during the first export, which would look (and be) slower and
-// larger than later ones. This is a hint: an old kernel refuses it, with no harm done.
+// Otherwise some hundred page faults would do it during the first export, which would look (and be) slower
+// and larger than later ones. This is a hint: an old kernel refuses it, with no harm done.
 void populate_code(const void* place);
 
 std::optional<std::filesystem::path> path_of(int fd);

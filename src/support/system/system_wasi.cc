@@ -13,8 +13,8 @@
 
 #include "support/system/system.h"
 
-// Makes the bytes from `from` a part of `to` without copying them: the page keeps the file that was given to it.
-// Returns the number of bytes, or -1 if these descriptors cannot do that.
+// Makes the bytes from `from` a part of `to` without copying them: the page keeps the file that was given to
+// it. Returns the number of bytes, or -1 if these descriptors cannot do that.
 __attribute__((import_module("sardonyx"), import_name("copy"))) extern "C" int64_t sardonyx_copy(int32_t from,
                                                                                                  int64_t from_offset,
                                                                                                  int32_t to, int64_t to_offset,
@@ -26,7 +26,8 @@ __asm__(
     ".globl __cpp_exception\n"
     "__cpp_exception:\n");
 
-// Calls that the headers of the C library declare and it does not have. A hint, and a copy that is then done by reading.
+// Calls that the headers of the C library declare and it does not have. A hint, and a copy that is then done
+// by reading.
 extern "C" int madvise(void*, size_t, int) { return 0; }
 extern "C" ssize_t sendfile(int, int, off_t*, size_t) {
   errno = ENOSYS;
@@ -112,8 +113,9 @@ bool reserve(int, uint64_t) { return no_such_call() == 0; }
 void punch_hole(int, uint64_t, uint64_t) {}
 std::optional<DataPart> next_data(int, uint64_t, uint64_t) { return std::nullopt; }
 
-// There is nothing to map: the bytes are read, once. Their pages come from the system itself, because zig's malloc rounds
-// up to a power of two; pages of files that were unmapped are used again, since the memory of a program never shrinks.
+// There is nothing to map: the bytes are read, once. Their pages come from the system itself, because zig's
+// malloc rounds up to a power of two; pages of files that were unmapped are used again, since the memory of a
+// program never shrinks.
 const std::byte* map(int fd, size_t size) {
   const std::span<std::byte> pages = take_pages(size);
   if (pages.empty()) {

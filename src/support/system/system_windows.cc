@@ -1,4 +1,5 @@
-// system.h for Windows 10 and later. Descriptors are those of the C library, around handles that share everything.
+// system.h for Windows 10 and later. Descriptors are those of the C library, around handles that share
+// everything.
 #ifndef WIN32_LEAN_AND_MEAN
 #define WIN32_LEAN_AND_MEAN
 #endif

@@ -285,7 +285,7 @@ def test_state_types(tmp_path):
     state = ct.StateType(wrapped_type=ct.TensorType(shape=(3, 5), dtype=np.float16), name="s")
     program = convert(model, states={state: "t"}, minimum_deployment_target=ct.target.iOS18)
     assert list(program.make_state()) == ["s"]
-    with pytest.raises(sardonyx.Error, match=r"(?s)the state 's' says nothing of the result .*states=\{\"s\": "):
+    with pytest.raises(sardonyx.Error, match=r"(?s)the state 's' does not name the result .*states=\{\"s\": "):
         convert(model, states=[state], minimum_deployment_target=ct.target.iOS18)
 
 

@@ -522,8 +522,8 @@ class Range(_BuiltIn):
             a, axis = jnp.asarray(given["a"]), given.get("axis")
             length = product(a.shape) if axis is None else a.shape[axis]
             total = jnp.sum(jnp.broadcast_to(jnp.ravel(repeats), (length,)), dtype=int_type())
-            # As many as a range of that length has, as JAX does when given a total. One more, because it
-            # scatters into them.
+            # As many as a range of that length has. One more, because jnp.repeat scatters into them when it gets
+            # a total.
             size = jnp.arange(total).shape[0]
             more = original(a, repeats, axis=axis, total_repeat_length=size + 1)
             return more[(slice(None),) * (0 if axis is None else axis % more.ndim) + (slice(size),)]

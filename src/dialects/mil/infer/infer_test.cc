@@ -1,5 +1,5 @@
-// Types of MIL ops in cases that no file of coremltools shows; tests/python/coreml/test_coreml_roundtrip.py covers
-// the rest.
+// Types of MIL ops in cases that no file of coremltools shows; tests/python/coreml/test_coreml_roundtrip.py
+// covers the rest.
 #include "sardonyx/infer.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// Type rules of ONNX operators, by family in infer_*.cc. scripts/tables/gen_onnx_facts.py assigns rules to operators.
+// Type rules of ONNX operators, by family in infer_*.cc. scripts/tables/gen_onnx_facts.py assigns rules to
+// operators.
 #pragma once
 
 #include "sardonyx/infer.h"

@@ -1,8 +1,9 @@
-// The operators that onnxruntime's execution providers other than the CPU publish. What a provider does not run
-// stays on the CPU, with copies between the two.
+// The operators that onnxruntime's execution providers other than the CPU publish. What a provider does not
+// run stays on the CPU, with copies between the two.
 //
-// The facts are in providers.gen.inc, which scripts/tables/gen_provider_ops.py makes of the providers' own pages. Pages
-// state operators and versions; conditions on types and attributes are prose there and not known here.
+// The facts are in providers.gen.inc, which scripts/tables/gen_provider_ops.py makes of the providers' own
+// pages. Pages state operators and versions; conditions on types and attributes are prose there and not known
+// here.
 #pragma once
 
 #include <span>

@@ -1,7 +1,8 @@
 // What runtimes can run: the operators, versions and element types of onnxruntime's CPU provider, by release.
 //
-// The facts are in runtime_kernels.gen.inc, which scripts/tables/gen_runtime_kernels.py extracts from the releases.
-// Operators that a release computes by expanding a function, or by converting f16, count as supported.
+// The facts are in runtime_kernels.gen.inc, which scripts/tables/gen_runtime_kernels.py extracts from the
+// releases. Operators that a release computes by expanding a function, or by converting f16, count as
+// supported.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// Requirements of onnxruntime's kernels beyond the standard, and the operators that have a kernel of their own.
-// Found by trying releases 1.23, 1.31 and 1.32, and by reading core/providers/cpu of microsoft/onnxruntime;
-// releases in between are treated like the older of their tested neighbors.
+// Requirements of onnxruntime's kernels beyond the standard, and the operators that have a kernel of their
+// own. Found by trying releases 1.23, 1.31 and 1.32, and by reading core/providers/cpu of
+// microsoft/onnxruntime; releases in between are treated like the older of their tested neighbors.
 //
 //   Attention            The mask has 2 to 4 axes, and the last two are exactly [queries, keys], though the
 //                        standard broadcasts them. In 1.23 a mask that differs between heads requires as many
@@ -182,8 +182,8 @@ Fit has_no_transposed_f64(const Node& n) {
   return is_matrix(a) && is_matrix(b) && (is_transposed(a) || is_transposed(b)) ? Fit::kNo : Fit::kYes;
 }
 
-// Releases before 1.31 fuse a product of a value with its own Sigmoid, in f64 too, although they have no kernel
-// for the fused operator. The fusion takes Mul(x, Sigmoid(x)) and Mul(x, Sigmoid(Mul(x, c))).
+// Releases before 1.31 fuse a product of a value with its own Sigmoid, in f64 too, although they have no
+// kernel for the fused operator. The fusion takes Mul(x, Sigmoid(x)) and Mul(x, Sigmoid(Mul(x, c))).
 Fit is_no_f64_activation(const Node& n) {
   if (n.result()->dtype() != DType::kF64) return Fit::kYes;
   const auto is_gate = [](const Value* v, const Value* x) {

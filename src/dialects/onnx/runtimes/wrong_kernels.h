@@ -1,8 +1,8 @@
 // Kernels of onnxruntime's CPU provider that compute wrong results on extreme integers, by release.
 //
-// The facts are in wrong_kernels.gen.inc, which scripts/tables/gen_wrong_kernels.py writes. It runs the releases on
-// the ends of the ranges, on powers of two and on their neighbors. Max, Min, Clip, Relu and Sign are right
-// on tensors of one element.
+// The facts are in wrong_kernels.gen.inc, which scripts/tables/gen_wrong_kernels.py writes. It runs the
+// releases on the ends of the ranges, on powers of two and on their neighbors. Max, Min, Clip, Relu and Sign
+// are right on tensors of one element.
 #pragma once
 
 #include <string_view>

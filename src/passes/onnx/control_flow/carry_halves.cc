@@ -1,10 +1,10 @@
 //   Scan (key: i64[]) { k, s = halves of key ── ... ── pack ── key' }    =>    Scan (key: u32[2]) { ... }
 //
-// A number of 64 bits that a loop packs from two of 32, as a key of random numbers, is carried as these two, along a last axis: a loop
-// variable, an operand that Scan takes row by row, or a stacked result. Within the loop and behind it the number is packed again, and
-// unpack_halves takes the halves from there. Where only 32 bits of an integer are held, as in Core ML, the key could not be taken apart.
-// What stops it: a first value that is neither constant nor packed, a next value that is not packed.
-// Exact: no number changes.
+// A number of 64 bits that a loop packs from two of 32, as a key of random numbers, is carried as these two,
+// along a last axis: a loop variable, an operand that Scan takes row by row, or a stacked result. Within the
+// loop and behind it the number is packed again, and unpack_halves takes the halves from there. Where only 32
+// bits of an integer are held, as in Core ML, the key could not be taken apart. What stops it: a first value
+// that is neither constant nor packed, a next value that is not packed. Exact: no number changes.
 #include <algorithm>
 
 #include "passes/onnx/simplify/halves.h"

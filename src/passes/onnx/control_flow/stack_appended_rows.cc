@@ -1,8 +1,8 @@
 //   Loop (..., zeros(0,5)) { all' = Concat(all, row) }      =>   Loop (...) { row, stacked } ── Reshape
 //
-// Stacks what a loop appends to a tensor, as TorchScript writes lists. For runtimes whose loop variables keep their sizes, as Core ML's.
-// What stops it: another user of the tensor within the loop, rows of an open size, and rows of more than one place with other open sizes.
-// Exact: no element changes.
+// Stacks what a loop appends to a tensor, as TorchScript writes lists. For runtimes whose loop variables keep
+// their sizes, as Core ML's. What stops it: another user of the tensor within the loop, rows of an open size,
+// and rows of more than one place with other open sizes. Exact: no element changes.
 #include <fmt/format.h>
 
 #include "dialects/onnx/readers.h"

@@ -1,9 +1,9 @@
 //   x: bf16 ── Exp ── y     =>   x ── Cast<f32> ── Exp ── Cast<bf16> ── y     if the target has no Exp of bf16
 //
-// Makes the graph run on a named runtime (dialects/onnx/runtimes/runtimes.h). If the runtime lacks an operator for an
-// element type, the pass computes it in a wider type that holds every value and converts the result back:
-// floats round once, as before, and integers keep their low bits. The model's IR version becomes one that the
-// runtime loads.
+// Makes the graph run on a named runtime (dialects/onnx/runtimes/runtimes.h). If the runtime lacks an
+// operator for an element type, the pass computes it in a wider type that holds every value and converts the
+// result back: floats round once, as before, and integers keep their low bits. The model's IR version becomes
+// one that the runtime loads.
 //
 // Some kernels have conditions beyond types. The pass meets them by expanding an axis or writing out an
 // attribute (runtimes_conditions.cc).

@@ -91,8 +91,8 @@ Results cast_like(const Site& s) {
 
 // The dtype for statistics.
 DType statistics_type(const Site& s) {
-  const DType own = s.x()->dtype(), told = static_cast<DType>(int_attr(s.n, "stash_type").value_or(1));
-  return own == DType::kF64 ? own : told;
+  const DType own = s.x()->dtype(), stash = static_cast<DType>(int_attr(s.n, "stash_type").value_or(1));
+  return own == DType::kF64 ? own : stash;
 }
 
 std::optional<std::vector<int64_t>> normalized_axes(const Site& s) {
@@ -252,8 +252,8 @@ Results attention(const Site& s) {
   const auto heads = size_of(q, 1), kv_heads = size_of(k, 1), width = size_of(q, 3), value_width = size_of(v, 3);
   if (!heads || !kv_heads || !width || !value_width || *kv_heads < 1 || *heads % *kv_heads != 0)
     return s.refuse("the number or the size of its heads is not known");
-  const auto told = float_attr(n, "scale");
-  const double scale = std::sqrt(told ? *told : 1 / std::sqrt(static_cast<double>(*width)));
+  const auto given = float_attr(n, "scale");
+  const double scale = std::sqrt(given ? *given : 1 / std::sqrt(static_cast<double>(*width)));
   const auto scaled = [&](Value* x) { return s.b.Mul(x, s.num(x, scale)); };
   Value* keys = repeated(s, k, *heads / *kv_heads, *heads, *width);
   Value* scores = s.b.MatMul(scaled(q), scaled(s.b.Transpose(keys, {.perm = Attr::Ints{0, 1, 3, 2}})));

@@ -132,19 +132,19 @@ bool place_mask(const Match& m, Found& f) {
   const Type* type = f.mask.value->type();
   f.mask_labels.erase(f.mask_labels.begin(), f.mask_labels.end() - static_cast<std::ptrdiff_t>(type->rank()));
   size_t at = 0;
-  std::vector<int> told;
+  std::vector<int> labels;
   for (size_t i = 0; i < f.mask_labels.size(); ++i) {
     int& label = f.mask_labels[i];
     if (type->dim(i).is(1)) label = kOne;
     if (label == kOne) continue;
-    told.push_back(label);
+    labels.push_back(label);
     while (at < 4 && f.target[at] != label) ++at;
   }
   if (at != 3) return m.refuse("the mask has no key axis, or its axes are in another order");
   const auto hides_later = [&](Value* v) {
     return f.mask.fill ? is_causal(v, m.context()) : causes_of(v, m.context()) != nullptr;
   };
-  f.causal = told == std::vector<int>{f.target[2], f.target[3]} && hides_later(f.mask.value);
+  f.causal = labels == std::vector<int>{f.target[2], f.target[3]} && hides_later(f.mask.value);
   return true;
 }
 

@@ -136,10 +136,12 @@ class Finder {
     }
     // The groups are the label of known size that the mask does not have. If both qualify, they are the last
     // one in q.
-    const auto told = [&](int label) { return std::find(told_.begin(), told_.end(), label) != told_.end(); };
+    const auto in_mask = [&](int label) {
+      return std::find(mask_labels_.begin(), mask_labels_.end(), label) != mask_labels_.end();
+    };
     const auto known = [&](int label) { return sizes_[static_cast<size_t>(label)].is_int(); };
     int group = q_rows[1], query = q_rows[0];
-    if (!known(group) || told(group)) std::swap(group, query);
+    if (!known(group) || in_mask(group)) std::swap(group, query);
     g.q = straight ? a : b;
     g.k = straight ? b : a;
     g.v = values;
@@ -193,7 +195,7 @@ class Finder {
       mask_axes_.assign(labels.end() - static_cast<ptrdiff_t>(mask->type()->rank()), labels.end());
       for (size_t k = 0; k < mask_axes_.size(); ++k) {
         if (mask->type()->dim(k).is(1)) mask_axes_[k].clear();
-        told_.insert(told_.end(), mask_axes_[k].begin(), mask_axes_[k].end());
+        mask_labels_.insert(mask_labels_.end(), mask_axes_[k].begin(), mask_axes_[k].end());
       }
       scores = n->input(side);
     }
@@ -221,7 +223,7 @@ class Finder {
   Graph* graph_;
   std::vector<Dim> sizes_;  // of the labels
   Axes mask_axes_;
-  std::vector<int> told_;  // labels of the mask
+  std::vector<int> mask_labels_;  // labels of the mask
 };
 
 Value* transposed(Rewriter& b, Value* v, bool last) { return last ? b.Transpose(v, {.perm = {0, 1, 3, 2}}) : v; }

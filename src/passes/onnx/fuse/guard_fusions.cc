@@ -6,8 +6,8 @@
 //   Reshape(DequantizeLinear(w, s))      =>   DequantizeLinear(Reshape(w), s)                 w constant
 //   Mul(x: [], c: [1])                   =>   Mul(Unsqueeze(x), c)                            x used elsewhere
 //
-// Writes nodes that onnxruntime's optimizer would break so that it leaves them alone. It does no harm in other
-// runtimes.
+// Writes nodes that onnxruntime's optimizer would break so that it leaves them alone. It does no harm in
+// other runtimes.
 //
 // Pads: onnxruntime up to 1.31 merges a Pad by zeros into the pads of a MaxPool, which are -inf: maxima of
 // negative values change. It leaves alone pools with an auto_pad, pads with axes, and fills with any bit set.

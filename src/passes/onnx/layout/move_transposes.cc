@@ -12,9 +12,9 @@
 // What stops it: savings only for some sizes, operators that refer to axes by position, bodies of other
 // operators.
 // Rounds where a reduction adds floats along several axes whose order changes; otherwise elements only move.
-// Like MIL's reduce_transposes, which only moves them downwards, counts ops instead of elements, and stays in its
-// block. remove_redundant_transpose_pairs and remove_redundant_transpose_reduce run before the fusions, since
-// transposes hide patterns; merge_views and move_unit_axes handle transposes of axes of size one.
+// Like MIL's reduce_transposes, which only moves them downwards, counts ops instead of elements, and stays in
+// its block. remove_redundant_transpose_pairs and remove_redundant_transpose_reduce run before the fusions,
+// since transposes hide patterns; merge_views and move_unit_axes handle transposes of axes of size one.
 #include "passes/mincut/minimize.h"
 #include "rewrite/pass.h"
 

@@ -6,8 +6,9 @@
 // them, for instance). Nodes that add such axes go down through transposes. Nodes that drop them go up
 // through transposes, Softmax and elementwise nodes. When the two meet, merge_reshapes removes both. A
 // Reshape counts if it does nothing else. Without the axis, a transpose often becomes a no-op.
-// What stops it: a transpose that a product reads and that stays one, values with another user, an axis that Softmax works along, elementwise nodes with a second
-// operand that has the axis, and, except below transposes, a Squeeze without a matching node above.
+// What stops it: a transpose that a product reads and that stays one, values with another user, an axis that
+// Softmax works along, elementwise nodes with a second operand that has the axis, and, except below
+// transposes, a Squeeze without a matching node above.
 #include <algorithm>
 
 #include "passes/mincut/operators.h"
@@ -60,8 +61,8 @@ Value* transposed(Rewriter& b, Value* v, const std::vector<int64_t>& perm) {
   return is_no_op(perm) ? v : b.Transpose(v, {.perm = perm});
 }
 
-// Whether a product reads the transpose, which swaps two axes: there it costs nothing, and move_transposes puts
-// it there.
+// Whether a product reads the transpose, which swaps two axes: there it costs nothing, and move_transposes
+// puts it there.
 bool is_part_of_products(const Node& transpose, std::span<const int64_t> perm) {
   const size_t rank = perm.size();
   if (rank < 2) return false;

@@ -172,7 +172,8 @@ class Fold {
     }
   }
 
-  // Whether the result has no elements, whatever a file declares: some write 0 for sizes that they do not know.
+  // Whether the result has no elements, whatever a file declares: some write 0 for sizes that they do not
+  // know.
   bool is_surely_empty(Value& v, Node& n) {
     const auto is_empty = [](const Type* t) {
       return t != nullptr && t->is_tensor() && t->is_static() && t->static_size() == 0;

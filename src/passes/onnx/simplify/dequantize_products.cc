@@ -1,12 +1,12 @@
 //   x ── DynamicQuantizeLinear ── MatMulInteger(w) ── Cast ── Mul(scale of x * scale of w) ── y
 //     =>    x ── DynamicQuantizeLinear ── DequantizeLinear ── MatMul(DequantizeLinear(w)) ── y
 //
-// The same for ConvInteger. What onnxruntime's quantizer writes for a runtime that multiplies integers; where none does, as in Core ML, the
-// sums of integers exceed what floats hold, single precision from 2^24 on and half precision from 65504 on. The scales are one number, or
-// for w of a MatMulInteger one for each column.
-// What stops it: other users of the product or of its cast; a zero point of w of another shape than its scale; opsets before 13, whose
-// DequantizeLinear takes no scale for each column.
-// Relaxed: a sum of floats instead of an exact one of integers.
+// The same for ConvInteger. What onnxruntime's quantizer writes for a runtime that multiplies integers; where
+// none does, as in Core ML, the sums of integers exceed what floats hold, single precision from 2^24 on and
+// half precision from 65504 on. The scales are one number, or for w of a MatMulInteger one for each column.
+// What stops it: other users of the product or of its cast; a zero point of w of another shape than its
+// scale; opsets before 13, whose DequantizeLinear takes no scale for each column. Relaxed: a sum of floats
+// instead of an exact one of integers.
 #include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {

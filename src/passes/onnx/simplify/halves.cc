@@ -49,7 +49,8 @@ bool is_cast_of_wide(const Node& n) {
 
 bool moves(const Node& n) { return std::ranges::find(kMoves, n.op().name) != kMoves.end(); }
 
-// Casts and moves between x and the BitwiseOr that packs it, the last one first, and that node; empty if it is not packed.
+// Casts and moves between x and the BitwiseOr that packs it, the last one first, and that node; empty if it
+// is not packed.
 std::vector<Node*> way_of(const Value* x) {
   std::vector<Node*> way;
   for (int i = 0; i < kMostMoves; ++i) {

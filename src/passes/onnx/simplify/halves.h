@@ -13,7 +13,8 @@ bool is_number(const Value* v, uint64_t number);
 bool is_shift_of_half(const Node& n, std::string_view direction);
 // Whether half_of() finds both halves of x.
 bool has_halves(const Value& x);
-// The upper or lower half of x as u64, from where x was packed; null if that is not found. Moves between are repeated on the half.
+// The upper or lower half of x as u64, from where x was packed; null if that is not found. Moves between are
+// repeated on the half.
 Value* half_of(Rewriter& b, Value* x, bool upper);
 
 }  // namespace sardonyx::onnx

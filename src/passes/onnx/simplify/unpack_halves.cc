@@ -2,9 +2,9 @@
 //                          lo ── Cast ── BitwiseOr ── move ── BitShift<RIGHT>(32) ── y   =>
 //                                                     move ── BitwiseAnd(2^32 - 1) ── z     lo ── Cast ── move ── z
 //
-// hi and lo are unsigned and have 32 bits or fewer. A move only orders or chooses elements, or casts between u64 and
-// i64: there may be several, or none. Keys of random numbers are packed in this way. Where only 32 bits of an integer
-// are held, as in Core ML, the packed number could not be taken apart again.
+// hi and lo are unsigned and have 32 bits or fewer. A move only orders or chooses elements, or casts between
+// u64 and i64: there may be several, or none. Keys of random numbers are packed in this way. Where only 32
+// bits of an integer are held, as in Core ML, the packed number could not be taken apart again.
 #include "passes/onnx/fuse/fusion.h"
 #include "passes/onnx/simplify/halves.h"
 
