@@ -53,15 +53,16 @@ std::optional<size_t> OpReader::rank_of_result() const {
 
 std::optional<Ints> OpReader::perm() const {
   const auto rank = rank_at(0);
-  if (node_->attr("perm") == nullptr) {
+  const Attr* given = node_->attr("perm");
+  if (given == nullptr) {
     if (!rank) return std::nullopt;
     Ints reversed = all_axes(*rank);
     std::ranges::reverse(reversed);
     return reversed;
   }
-  auto perm = ints_in("perm");
-  if (!perm || (rank && *rank != perm->size()) || !is_permutation(*perm)) return std::nullopt;
-  return perm;
+  const auto* perm = given->get<Attr::Ints>();
+  if (perm == nullptr || (rank && *rank != perm->size()) || !is_permutation(*perm)) return std::nullopt;
+  return *perm;
 }
 
 std::optional<Ints> OpReader::reduced_axes() const {

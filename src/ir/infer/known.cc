@@ -59,11 +59,17 @@ std::optional<std::vector<int64_t>> from_front(std::optional<std::vector<int64_t
 }
 
 bool is_permutation(std::span<const int64_t> axes) {
-  constexpr size_t kMost = 64;  // bits of `seen`; tensors have fewer axes
-  uint64_t seen = 0;
+  uint64_t few = 0;  // a bit for each axis seen
+  std::vector<bool> many(axes.size() > 64 ? axes.size() : 0);
   for (const int64_t axis : axes) {
-    if (axis < 0 || axis >= std::ssize(axes) || axes.size() > kMost || (seen >> axis & 1) != 0) return false;
-    seen |= uint64_t{1} << axis;
+    if (axis < 0 || axis >= std::ssize(axes)) return false;
+    const auto at = static_cast<size_t>(axis);
+    if (many.empty() ? (few >> at & 1) != 0 : many[at]) return false;
+    if (many.empty()) {
+      few |= uint64_t{1} << at;
+    } else {
+      many[at] = true;
+    }
   }
   return true;
 }
