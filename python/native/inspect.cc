@@ -24,8 +24,6 @@
 #include "support/printable.h"
 #include "view/model_page.h"
 
-namespace nb = nanobind;
-
 namespace sardonyx::python {
 namespace {
 
