@@ -46,7 +46,7 @@ std::set<std::string> size_names(Model& m) {
 }
 
 // Forgets the names of sizes that no input has. Exporters' and quantizers' own inference gives one size
-// several such names, and types inferred anew say what they are in terms of the inputs.
+// several such names. Inference then expresses inner sizes in the sizes of the inputs.
 void forget_names_of_inner_sizes(Model& m) {
   const std::set<std::string> known = size_names(m);
   const auto without = [&](const Type* t) {

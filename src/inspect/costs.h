@@ -34,7 +34,7 @@ ModelCosts costs_of(Model& m);
 // How often each graph runs when the model runs once, by the same rules. Graphs that never run are left out.
 std::unordered_map<const Graph*, Dim> runs_by_graph(Model& m);
 
-// The smallest numbers for named sizes, at least 1, at which no result is empty, where there are such. A
+// The smallest numbers for named sizes, at least 1, at which no result is empty, if there are any. A
 // convolution of 3 x 3 without padding has no result at H=1. Types must have been inferred.
 class LeastSizes {
  public:

@@ -60,7 +60,7 @@ Value* packed(Rewriter& b, Value* pairs, DType wide) {
   return wide == DType::kU64 ? all : b.Cast(all, {.to = wide});
 }
 
-// v becomes the pairs; what read it reads the number that is packed from them before `at` (null: at the end).
+// v becomes the pairs; its users now read the number that is packed from them before `at` (null: at the end).
 void becomes_pairs(Graph& g, Value& v, Node* at, PassContext& context) {
   Rewriter b(g, context);
   b.set_insertion_point(at);
