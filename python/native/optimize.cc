@@ -17,8 +17,6 @@
 #include "native/unlocked.h"
 #include "sardonyx/infer.h"
 
-namespace nb = nanobind;
-
 namespace sardonyx::python {
 namespace {
 
