@@ -100,13 +100,14 @@ struct Source {
   std::unique_ptr<Model> own;
   Model* model = nullptr;
 
-  void read() {
+  // What stays in memory does not refer to the file, which may change.
+  void read(bool stays) {
     if (model != nullptr) return;
     if (keepalive != nullptr) {
       own = read_onnx_bytes(bytes, keepalive, "");
       verify(*own);
     } else if (own == nullptr) {
-      own = read_for_coreml(path);
+      own = read_for_coreml(path, {.map = !stays});
     }
     model = own.get();
   }
@@ -159,7 +160,7 @@ nb::tuple convert(const std::vector<std::pair<std::string, nb::object>>& models,
     if (!out.empty()) check_coreml_name(out);
     if (program != nullptr && options.observer != nullptr) options.observer->stage("program", *program);
     Stopwatch watch;
-    for (Source& s : sources) s.read();
+    for (Source& s : sources) s.read(out.empty());
     const double read_seconds = watch.lap();
     if (is_joined) {
       std::vector<CoremlFunction> functions;

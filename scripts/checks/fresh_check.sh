@@ -6,7 +6,7 @@
 # Needs root, debootstrap and a network; says "skipped" without. Checks what is committed, not what is in the working tree.
 # Ends with the seconds of each stage. FRESH_CCACHE=FOLDER lends it a compiler cache, to try the set-up without waiting for the compiler.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 target=${1:-test}
 
 skip() { echo "skipped: $*"; exit 0; }

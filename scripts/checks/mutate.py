@@ -76,7 +76,7 @@ class Mutant:
 
     @property
     def is_pass(self) -> bool:
-        return self.path.with_suffix(".sx").exists() and self.path.parent.name == "onnx"
+        return self.path.with_suffix(".sx").exists() and self.path.is_relative_to(FOLDER / "onnx")
 
     def __str__(self) -> str:
         return f"{self.path.relative_to(ROOT)}:{self.line}: {self.kind}: {self.text}"

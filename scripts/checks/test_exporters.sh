@@ -6,7 +6,7 @@
 # Environments lie in .venv-exporters, or are those whose Pythons EXPORTERS_PYTHON and TENSORFLOW_PYTHON name; models, and what rivals
 # made of them, in build/exporters. All is kept, so a run that was stopped goes on where it was. Needs a built release preset.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 models=build/exporters
 mkdir -p "$models"
 

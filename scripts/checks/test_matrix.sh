@@ -5,7 +5,7 @@
 #
 # Environments live in build/matrix and are kept; the newest is looked up again each time. Needs a built release preset.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 names=()
 while (($#)) && [[ $1 != -- ]]; do names+=("$1"); shift; done
 [[ ${1:-} == -- ]] && shift

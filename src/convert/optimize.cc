@@ -16,7 +16,7 @@
 #include "convert/interface/submodel.h"
 #include "convert/opset_hint.h"
 #include "inspect/savings.h"
-#include "io/onnx/added_nodes.h"
+#include "io/added_nodes.h"
 #include "io/text/program_file.h"
 #include "ir/graph/file_record.h"
 #include "passes/catalog.h"

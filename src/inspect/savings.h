@@ -18,7 +18,7 @@ class SavingsAccount : public Observer {
 
   // The model was cut to a part before the passes run.
   virtual void cut() = 0;
-  // `after`: of the model, without the `nodes_added` by the writer (io/onnx/added_nodes.h).
+  // `after`: of the model, without the `nodes_added` by the writer (io/added_nodes.h).
   virtual Savings finish(const ModelCounts& after, size_t nodes_added) = 0;
 };
 

@@ -1,5 +1,6 @@
 """ONNX models and JAX functions as Core ML packages: onnxruntime (or JAX) beside Sardonyx's evaluator, types beside coremltools'."""
 
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -10,11 +11,13 @@ import pytest
 pytest.importorskip("coremltools", reason="coremltools is not installed: pip install -r requirements-dev.txt")
 
 import coremltools as ct  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
 import sardonyx  # noqa: E402
 from coremltools.converters.mil.frontend.milproto.load import load as load_program  # noqa: E402
 from coremltools.converters.mil.mil import types  # noqa: E402
 from onnx import TensorProto as T  # noqa: E402
 from onnx import helper, numpy_helper  # noqa: E402
+from sardonyx import coreml  # noqa: E402
 
 WEIGHTS = Path("Data/com.apple.CoreML/weights/weight.bin")
 
@@ -384,6 +387,30 @@ def test_without_a_path_the_program_comes_back():
     program = sardonyx.to_coreml(mlp(), precision="f32")
     one = normal("x", (2, 11), 4)
     np.testing.assert_allclose(program.run(one)["y"], run_onnx(mlp(), one)["y"], atol=2e-6)
+
+
+def files_in(package):
+    return {p.relative_to(package): p.read_bytes() for p in package.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("form", ["path", "message", "function"])
+def test_a_program_in_memory_is_the_one_that_is_written(tmp_path, monkeypatch, form):
+    """Nothing is written on the way, and what happens to the source afterwards does not matter."""
+    source = tmp_path / "in.onnx"
+    onnx.save(mlp(), source)
+    weight = np.linspace(-1, 1, 1001, dtype=np.float32).reshape(13, 77)
+    arguments = {"path": [source], "message": [mlp()], "function": [lambda x: jnp.tanh(x @ weight), [("N <= 7", 13)]]}[
+        form
+    ]
+    options = {"sizes": ["N <= 7"]} if form != "function" else {}
+    sardonyx.to_coreml(*arguments, output_path=tmp_path / "direct.mlpackage", **options)
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere/to/be/found")
+    program = sardonyx.to_coreml(*arguments, **options)
+    source.write_bytes(b"changed in place")
+    loaded = coreml.load(tmp_path / "direct.mlpackage")
+    assert program.op_counts() == loaded.op_counts() and repr(program) == repr(loaded)
+    program.save(tmp_path / "saved.mlpackage")
+    assert files_in(tmp_path / "saved.mlpackage") == files_in(tmp_path / "direct.mlpackage")
 
 
 def window():

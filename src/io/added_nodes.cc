@@ -1,4 +1,4 @@
-#include "io/onnx/added_nodes.h"
+#include "io/added_nodes.h"
 
 #include <unordered_set>
 #include <vector>
