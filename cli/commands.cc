@@ -14,7 +14,7 @@
 #include "sardonyx/inspect.h"
 #include "sardonyx/io.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 
 void show_error(const std::exception& e) { fmt::print(stderr, "{} {}\n", painted(stderr, kRed, "error:"), e.what()); }
 
@@ -115,4 +115,4 @@ WriteOptions write_options(const Given& given) {
   return options;
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

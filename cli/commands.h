@@ -20,7 +20,7 @@ struct Tolerance;
 enum class DialectId : uint8_t;
 }  // namespace sardonyx
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 
 int convert(const Given& given);
 // Optimizes one model, or several into a folder. Continues after a model that is refused; the exit code
@@ -65,4 +65,4 @@ int exit_code_of(const std::exception& e);
 // Runs a command. With `json`, prints an error as an object of --json as well.
 int guarded(std::string_view command, const std::string& input, bool json, const std::function<int()>& run);
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

@@ -9,7 +9,7 @@
 #include "sardonyx/inspect.h"
 #include "sardonyx/io.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 Numerics numerics_named(const std::string& name, DialectId dialect) {
@@ -80,4 +80,4 @@ int compare(const Given& given) {
   return 0;
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

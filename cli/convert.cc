@@ -27,7 +27,7 @@
 #include "view/steps.h"
 #include "view/steps_file.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 // --- From ONNX to Core ML
@@ -210,4 +210,4 @@ int convert(const Given& given) {
   return optimize(given);
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

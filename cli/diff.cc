@@ -15,7 +15,7 @@
 #include "sardonyx/io.h"
 #include "view/model_page.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 using Change = ModelDiff::Change;
@@ -145,4 +145,4 @@ int diff(const Given& given) {
   return 1;
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

@@ -12,7 +12,7 @@
 #include "commands.h"
 #include "sardonyx/io.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 ordered_json json_of(const std::string& input, const HalfReport& r) {
@@ -74,4 +74,4 @@ int half_report(const Given& given) {
   return 0;
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

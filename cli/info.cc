@@ -15,7 +15,7 @@
 #include "sardonyx/io.h"
 #include "support/files/mapped_file.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 constexpr size_t kMostModules = 20;  // listed in the text; --json has all
@@ -229,4 +229,4 @@ int info(const Given& given) {
   return 0;
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

@@ -11,7 +11,7 @@
 #include "support/files/inside.h"
 #include "support/files/regular_file.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -119,4 +119,4 @@ void require_folders_of_their_own(std::span<const Job> jobs, const std::string& 
   }
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

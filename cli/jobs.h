@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 
 struct Job {
   std::filesystem::path in, out;
@@ -29,4 +29,4 @@ void prepare(const Job& job);
 // Throws kInvalidArgument if two results would share a data file of that name.
 void require_folders_of_their_own(std::span<const Job> jobs, const std::string& data_file);
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

@@ -22,7 +22,7 @@
 #include "view/steps.h"
 #include "view/steps_file.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 PassRequest request_of(const Given& given, const std::string& passes, DialectId dialect) {
@@ -168,7 +168,7 @@ ordered_json json_of(std::string_view command, const Job& job, const std::string
     ordered_json counted = ordered_json::object();
     for (const auto& [what, times] : p.counts) counted[what] = times;
     one["counts"] = counted;
-    if (r.savings) one["saved"] = tools::json_of(r.savings->by_pass[i]);
+    if (r.savings) one["saved"] = cli::json_of(r.savings->by_pass[i]);
     if (i < r.changes.size()) {
       one["ops"] = r.changes[i].ops;
       one["at"] = ordered_json::array();
@@ -188,15 +188,15 @@ ordered_json json_of(std::string_view command, const Job& job, const std::string
       to["flops"] = counted["flops"];
       to["flops_at"] = counted["flops_at"];
     };
-    add_flops(j["before"], tools::json_of(r.savings->before));
-    add_flops(j["after"], tools::json_of(r.savings->after));
+    add_flops(j["before"], cli::json_of(r.savings->before));
+    add_flops(j["after"], cli::json_of(r.savings->after));
   }
   j["seconds"] = {{"read", r.read_seconds}, {"optimize", r.optimize_seconds}, {"write", r.write_seconds}};
   j["passes"] = passes;
   if (r.savings) {
     ordered_json beside = ordered_json::array();
     for (const auto& [what, saved] : r.savings->beside) {
-      beside.push_back(tools::json_of(saved));
+      beside.push_back(cli::json_of(saved));
       beside.back()["what"] = what;
     }
     j["saved_beside"] = beside;
@@ -284,7 +284,7 @@ int run(const std::vector<Job>& jobs, const Given& given, const Optimize& one) {
       const bool names_file = std::string_view(e.what()).find(in) != std::string_view::npos;
       show_error(names_file ? e : e.with_note(fmt::format("in {}", in)));
       ordered_json object = json_head(given.command(), in, false);
-      object["error"] = tools::json_of(e);
+      object["error"] = cli::json_of(e);
       all.push_back(std::move(object));
       if (jobs.size() == 1) code = exit_code_of(e);
       failed = true;
@@ -352,4 +352,4 @@ int optimize(const Given& given) {
   });
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

@@ -10,7 +10,7 @@
 #include "convert/pipeline_text.h"
 #include "sardonyx/passes.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 ordered_json json_of(const std::vector<PassInfo>& all, const std::vector<PresetInfo>& presets) {
@@ -88,4 +88,4 @@ int passes(const Given& given) {
   return 0;
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

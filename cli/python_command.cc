@@ -15,7 +15,7 @@
 #include "sardonyx/error.h"
 #include "support/system/system.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 // The interpreter that SARDONYX_PYTHON names, else that of the environment this program is installed in, else
@@ -91,4 +91,4 @@ void run_python(const Given& given, const ordered_json& keywords) {
               {"help: this command needs Python with sardonyx[jax] installed; SARDONYX_PYTHON says where it is"});
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

@@ -8,7 +8,7 @@
 #include "commands.h"
 #include "sardonyx/io.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 // Formats the first elements for people to read.
@@ -105,4 +105,4 @@ int run(const Given& given) {
   return 0;
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

@@ -20,7 +20,7 @@
 #include "sardonyx/passes.h"
 #include "sardonyx/version.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 int completion(const Given& given) {
@@ -71,23 +71,23 @@ int execute(const std::vector<std::string>& given_arguments) {
 }
 
 }  // namespace
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli
 
 int main(int argc, char** argv) {
   using namespace sardonyx;
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   try {
-    const int status = tools::execute(arguments);
-    tools::finish_output();
+    const int status = cli::execute(arguments);
+    cli::finish_output();
     return status;
   } catch (const std::bad_alloc&) {
-    return tools::report_error(arguments, Error(ErrorCode::kLimit, "out of memory"));
+    return cli::report_error(arguments, Error(ErrorCode::kLimit, "out of memory"));
   } catch (const std::filesystem::filesystem_error& e) {
-    return tools::report_error(arguments, e);
+    return cli::report_error(arguments, e);
   } catch (const std::system_error& e) {  // fmt::print could not write
-    return tools::report_error(arguments,
-                               Error(ErrorCode::kIo, fmt::format("cannot write to standard output: {}", e.code().message())));
+    return cli::report_error(arguments,
+                             Error(ErrorCode::kIo, fmt::format("cannot write to standard output: {}", e.code().message())));
   } catch (const std::exception& e) {
-    return tools::report_error(arguments, e);
+    return cli::report_error(arguments, e);
   }
 }

@@ -14,7 +14,7 @@
 #include "view/model_page.h"
 #include "view/steps_file.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 std::string page_of(Model& m, const std::string& input, const std::string& passes) {
@@ -92,4 +92,4 @@ int view(const Given& given) {
   return 0;
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

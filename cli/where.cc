@@ -11,7 +11,7 @@
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 std::string types_of(const Node& n) {
@@ -96,4 +96,4 @@ int where(const Given& given) {
   return 0;
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

@@ -15,7 +15,7 @@
 #include "convert/interface/enumerated_shapes.h"
 #include "convert/to_coreml.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 // "T <= 512" is a bound, "T=128" the size by default.
@@ -224,4 +224,4 @@ ordered_json coreml_keywords(const Given& given) {
   return all;
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

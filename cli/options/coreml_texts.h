@@ -5,7 +5,7 @@
 #include "cli/print/output.h"
 #include "sardonyx/coreml.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 
 // These throw kInvalidArgument. The precision is half without --precision.
 CoremlPrecision coreml_precision(const Given& given);
@@ -13,4 +13,4 @@ ToCoremlOptions coreml_options(const Given& given);
 // The same as keywords of sardonyx.to_coreml.
 ordered_json coreml_keywords(const Given& given);
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

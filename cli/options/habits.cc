@@ -13,7 +13,7 @@
 #include "sardonyx/io.h"
 #include "support/nearest.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 using Arguments = std::vector<std::string>;
@@ -328,4 +328,4 @@ int report_error(const Arguments& arguments, const std::exception& e) {
   return exit_code_of(e);
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

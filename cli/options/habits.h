@@ -10,7 +10,7 @@
 
 #include "cli/options/options.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 
 struct SpelledOption {
   const Option* option;
@@ -31,4 +31,4 @@ bool is_function(const std::string& text);
 // Prints an error that no command has printed, also as JSON under --json. Returns the exit code.
 int report_error(const std::vector<std::string>& arguments, const std::exception& e);
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

@@ -10,7 +10,7 @@
 #include "cli/print/terminal.h"
 #include "sardonyx/error.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 constexpr std::string_view kExitCodes =
@@ -261,4 +261,4 @@ std::string man_page(const std::string& version) {
   return out;
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 
 // The page that --help prints; of sardonyx itself for "".
 std::string help_page(std::string_view command);
@@ -15,4 +15,4 @@ std::string options_table();
 // In troff, as `man -l` reads it.
 std::string man_page(const std::string& version);
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

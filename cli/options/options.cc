@@ -7,7 +7,7 @@
 
 #include "cli/options/habits.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 constexpr Command kCommands[] = {
@@ -410,4 +410,4 @@ int64_t bytes_of(const std::string& text) {
   return static_cast<int64_t>(v * factor);
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

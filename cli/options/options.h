@@ -12,7 +12,7 @@
 
 #include "sardonyx/error.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 
 // What a command line is about, which decides the options that apply to it.
 enum class Kind : char {
@@ -96,4 +96,4 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 // Parses sizes such as "10M".
 int64_t bytes_of(const std::string& text);
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

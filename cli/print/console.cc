@@ -2,7 +2,7 @@
 
 #include "cli/print/say.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 std::string_view trimmed(std::string_view s) {
@@ -18,4 +18,4 @@ void NearMissLines::near_miss(std::string_view pass, std::string_view node, std:
   if (!node.empty()) warn("  at {}\n", trimmed(node));
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

@@ -4,7 +4,7 @@
 #include "sardonyx/observe.h"
 #include "support/system/progress.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 
 class ProgressLine final : public Observer {
  public:
@@ -22,4 +22,4 @@ class NearMissLines final : public Observer {
   void near_miss(std::string_view pass, std::string_view node, std::string_view why) override;
 };
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

@@ -10,7 +10,7 @@
 #include "support/files/mapped_file.h"
 #include "support/system/system.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 
 ordered_json json_head(std::string_view command, const std::string& input, bool ok) {
   ordered_json head{{"schema", kSchema}, {"command", command}};
@@ -66,4 +66,4 @@ void StandardOutput::send() const {
     throw Error(ErrorCode::kIo, fmt::format("cannot write to standard output: {}", std::strerror(errno)));
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

@@ -8,7 +8,7 @@
 
 #include "sardonyx/error.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 
 using nlohmann::ordered_json;
 
@@ -46,4 +46,4 @@ class StandardOutput {
   std::filesystem::path folder_, path_;
 };
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

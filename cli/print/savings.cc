@@ -10,7 +10,7 @@
 #include "cli/print/say.h"
 #include "inspect/model_summary.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 namespace {
 
 template <class Spell>
@@ -87,4 +87,4 @@ ordered_json json_of(const Saved& s) {
           {"flops_at", s.at_flops ? ordered_json(*s.at_flops) : ordered_json()}};
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

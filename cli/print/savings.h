@@ -6,7 +6,7 @@
 #include "cli/print/output.h"
 #include "sardonyx/convert.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 
 // A row for each pass that saved something: at most `most` of them, in order.
 void print_savings(const OptimizeReport& report, size_t most);
@@ -17,4 +17,4 @@ std::string short_count(double n);
 // {"nodes": 4, "tensor_bytes": 12, "flops": "28*B", "flops_at": 28}
 ordered_json json_of(const Saved& saved);
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

@@ -9,7 +9,7 @@
 
 #include "support/printable.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 
 // Where reports go: stdout, or stderr while a model goes to stdout.
 inline std::FILE*& message_stream() {
@@ -28,4 +28,4 @@ void warn(fmt::format_string<Args...> format, Args&&... args) {
   fmt::print(stderr, "{}", printable(fmt::format(format, std::forward<Args>(args)...)));
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

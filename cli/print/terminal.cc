@@ -7,7 +7,7 @@
 
 #include "support/system/system.h"
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 
 std::string painted(std::FILE* stream, std::string_view style, std::string_view text) {
   const char* no = std::getenv("NO_COLOR");
@@ -46,4 +46,4 @@ std::string wrapped(std::string_view text, size_t indent, size_t width) {
   return out;
 }
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace sardonyx::tools {
+namespace sardonyx::cli {
 
 inline constexpr std::string_view kBold = "1", kRed = "1;31", kGreen = "32", kYellow = "33";
 
@@ -19,4 +19,4 @@ size_t columns();
 // spaces. The first one begins at column `indent`.
 std::string wrapped(std::string_view text, size_t indent, size_t width = columns());
 
-}  // namespace sardonyx::tools
+}  // namespace sardonyx::cli
