@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "cli/options/value_texts.h"
 #include "cli/print/output.h"
 #include "cli/print/say.h"
 #include "commands.h"
@@ -64,8 +65,8 @@ int half_report(const Given& given) {
     throw Error(ErrorCode::kInvalidArgument, "--precision says what half precision would break in one Core ML program",
                 {fmt::format("help: sardonyx compare {} --precision f16", input)});
   const auto model = read_coreml(input, read_options(given));
-  const HalfReport report =
-      sardonyx::half_report(*model, given.list("calibrate"), given.count("runs", 2), given.count("seed", 0));
+  const HalfReport report = sardonyx::half_report(*model, inputs_of_runs(model->graph(), given.list("calibrate")),
+                                                  given.count("runs", 2), given.count("seed", 0));
   if (given.has("json")) {
     print_one(json_of(input, report));
   } else {

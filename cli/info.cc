@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "cli/options/habits.h"
+#include "cli/options/shape_texts.h"
 #include "cli/print/output.h"
 #include "cli/print/say.h"
 #include "commands.h"
@@ -173,7 +174,7 @@ int info(const Given& given) {
   if (given.has("node") || given.has("line")) return where(given);
   const auto model = read_model(opened(input), read_options(given));
   const Model& m = *model;
-  fix_input_shapes(*model, given.list("input-shape"));
+  fix_input_shapes(*model, input_shapes_of(given.list("input-shape")));
   const ModelSummary summary = summarize(*model, {.most_listed = given.count("most", 5)});
   const ModelCounts& c = summary.counts;
   uint64_t file_bytes = 0;

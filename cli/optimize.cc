@@ -12,6 +12,8 @@
 #include <set>
 
 #include "cli/options/coreml_texts.h"
+#include "cli/options/shape_texts.h"
+#include "cli/options/value_texts.h"
 #include "cli/print/console.h"
 #include "cli/print/output.h"
 #include "cli/print/savings.h"
@@ -302,9 +304,8 @@ OptimizeOptions options_of(const Given& given, DialectId dialect) {
   return {.request = request_of(given, passes, dialect),
           .inputs = given.list("inputs"),
           .outputs = given.list("outputs"),
-          .input_shapes = given.list("input-shape"),
+          .input_shapes = input_shapes_of(given.list("input-shape")),
           .opset = static_cast<int>(given.count("opset", 0)),
-          .calibrate = given.list("calibrate"),
           .tolerance = tolerance_of(given),
           .declare_types = given.has("declare-types"),
           .keep_names = given.has("keep-names"),
@@ -348,6 +349,7 @@ int optimize(const Given& given) {
   return run(jobs, given, [&](const Job& job, const std::filesystem::path& to, Observer* observer) {
     OptimizeOptions& how = job.is_coreml ? *coreml : *onnx;
     how.request.observer = observer;
+    if (given.has("calibrate")) how.calibrate = inputs_of_runs(read_model(job.in, read)->graph(), given.list("calibrate"));
     return job.is_coreml ? optimize_coreml_file(job.in, to, how, read) : optimize_file(job.in, to, how, read, write);
   });
 }

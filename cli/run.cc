@@ -1,15 +1,92 @@
 // sardonyx run.
-#include "convert/run.h"
-
 #include <fmt/format.h>
 
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/options/shape_texts.h"
+#include "cli/options/value_texts.h"
 #include "cli/print/output.h"
 #include "cli/print/say.h"
 #include "commands.h"
+#include "convert/interface/input_shapes.h"
+#include "convert/run_inputs.h"
+#include "io/array_file.h"
+#include "sardonyx/eval.h"
 #include "sardonyx/io.h"
 
 namespace sardonyx::cli {
 namespace {
+
+// The results with their names in the model, and then the states after the run.
+std::vector<std::pair<std::string, EvalValue>> results_of(Model& m, const Given& given) {
+  fix_input_shapes(m, input_shapes_of(given.list("input-shape")));
+  EvalOptions options{.states_too = true};
+  if (given.has("memory")) options.memory_cap = static_cast<uint64_t>(bytes_of(given.text("memory")));
+  options.seed = given.count("seed", 0);
+  options.fast_products = given.text("numerics") == "relaxed";
+  const Graph& g = m.graph();
+  std::vector<EvalValue> inputs = inputs_by_name(g, input_values(g, given.list("input")));
+  if (given.has("seed")) fill_inputs(g, inputs, options.seed);
+  check_inputs(g, inputs);
+  std::vector<EvalValue> values = evaluate(g, inputs, options);
+  std::vector<std::pair<std::string, EvalValue>> out;
+  for (size_t i = 0; i < g.outputs().size(); ++i) out.emplace_back(g.outputs()[i].name.view(), std::move(values[i]));
+  size_t next = g.outputs().size();
+  for (const Port& p : g.inputs()) {
+    const Type* t = p.declared != nullptr ? p.declared : p.value->type();
+    if (t != nullptr && t->kind() == TypeKind::kState && next < values.size())
+      out.emplace_back(p.name.view(), std::move(values[next++]));
+  }
+  return out;
+}
+
+// A map of numbers, such as the probabilities of a classifier, as two tensors: NAME.keys and NAME.values.
+void add_map(const std::string& name, const EvalMap& map, NamedTensors& out) {
+  std::vector<int64_t> numbers;
+  std::vector<std::string> texts;
+  std::vector<double> values;
+  std::optional<DType> dtype;
+  for (const auto& [key, value] : map.entries) {
+    const Array* a = value.array();
+    if (a == nullptr || a->size() != 1 || !is_float(a->dtype()) || (dtype && *dtype != a->dtype()))
+      throw Error(ErrorCode::kUnsupported, fmt::format("result '{}' is a map of other things than floats", name));
+    dtype = a->dtype();
+    values.push_back(a->double_at(0));
+    if (const int64_t* number = std::get_if<int64_t>(&key)) numbers.push_back(*number);
+    if (const std::string* text = std::get_if<std::string>(&key)) texts.push_back(*text);
+  }
+  const auto n = static_cast<int64_t>(values.size());
+  out.emplace_back(name + ".keys",
+                   texts.empty() ? Tensor::of<int64_t>(DType::kI64, {n}, numbers) : Tensor::strings({n}, texts));
+  const DType kind = dtype.value_or(DType::kF64);
+  std::vector<std::byte> bytes(byte_size(kind, values.size()));
+  for (size_t i = 0; i < values.size(); ++i) encode_element(kind, bytes.data(), static_cast<int64_t>(i), values[i]);
+  out.emplace_back(name + ".values", Tensor::own(kind, {n}, std::move(bytes)));
+}
+
+// Flattens a sequence `y` into y.0, y.1, ... Omits empty optionals and refuses maps of anything but floats.
+NamedTensors tensors_in(const std::vector<std::pair<std::string, EvalValue>>& results) {
+  NamedTensors out;
+  std::vector<std::pair<std::string, const EvalValue*>> todo;
+  for (auto r = results.rbegin(); r != results.rend(); ++r) todo.emplace_back(r->first, &r->second);
+  while (!todo.empty()) {
+    const auto [name, v] = todo.back();
+    todo.pop_back();
+    if (const Array* a = v->array()) {
+      out.emplace_back(name, a->to_tensor());
+    } else if (const auto* items = v->items()) {
+      for (size_t i = items->size(); i-- > 0;) todo.emplace_back(fmt::format("{}.{}", name, i), &(*items)[i]);
+    } else if (const EvalOptional* o = v->optional()) {
+      if (o->value) todo.emplace_back(name, o->value.get());
+    } else if (v->map() != nullptr) {
+      add_map(name, *v->map(), out);
+    }
+  }
+  return out;
+}
 
 // Formats the first elements for people to read.
 std::string preview(const Tensor& t) {
@@ -76,15 +153,7 @@ int run(const Given& given) {
                 {fmt::format("help: name the output '{}.npz'", output)});
   }
   const auto model = read_model(opened(input), read_options(given));
-  RunRequest request;
-  request.inputs = given.list("input");
-  request.input_shapes = given.list("input-shape");
-  request.random = given.has("seed");
-  if (given.has("memory")) request.memory_cap = static_cast<uint64_t>(bytes_of(given.text("memory")));
-  request.eval.seed = given.count("seed", 0);
-  request.eval.fast_products = given.text("numerics") == "relaxed";
-  const auto results = run_model(*model, request);
-  const NamedTensors tensors = tensors_in(results);
+  const NamedTensors tensors = tensors_in(results_of(*model, given));
   if (json) print_one(json_of(input, output, tensors));
   if (output.empty()) {
     if (json) return 0;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -12,26 +11,11 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "convert/interface/enumerated_shapes.h"
+#include "cli/options/shape_texts.h"
 #include "convert/to_coreml.h"
 
 namespace sardonyx::cli {
 namespace {
-
-// "T <= 512" is a bound, "T=128" the size by default.
-bool is_default_size(const std::string& text) {
-  const size_t equals = text.find('=');
-  return equals != std::string::npos && text.find_first_of("<>!") == std::string::npos && text.find("==") == std::string::npos;
-}
-
-std::pair<std::string, int64_t> default_size(const std::string& text) {
-  const auto [name, size] = at_equals(text, "a size as T=128");
-  int64_t n = 0;
-  const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), n);
-  if (error != std::errc() || end != size.data() + size.size())
-    refuse(fmt::format("expected a size as T=128, found '{}'", size));
-  return {name, n};
-}
 
 // The shapes of an input that is named several times are those that it takes.
 void add_shapes(const std::vector<std::string>& texts, ToCoremlOptions& to) {
@@ -41,7 +25,7 @@ void add_shapes(const std::vector<std::string>& texts, ToCoremlOptions& to) {
     if (std::ranges::count_if(texts, same) > 1) {
       add_enumerated_shape(to.enumerated_shapes, text);
     } else {
-      to.input_shapes.push_back(text);
+      to.input_shapes.push_back(input_shape_of(text));
     }
   }
 }
@@ -146,10 +130,31 @@ ordered_json json_of(const std::optional<CoremlClassifier>& c) {
   return all;
 }
 
-template <class Value>
-ordered_json json_of(const std::vector<std::pair<std::string, Value>>& pairs) {
+ordered_json json_of(const std::vector<std::pair<std::string, std::string>>& pairs) {
   ordered_json all = ordered_json::object();
   for (const auto& [name, value] : pairs) all[name] = value;
+  return all;
+}
+
+ordered_json json_of(const std::vector<CoremlState>& states) {
+  ordered_json all = ordered_json::object();
+  for (const CoremlState& s : states) all[s.input] = s.result;
+  return all;
+}
+
+ordered_json json_of(const std::vector<DefaultSize>& sizes) {
+  ordered_json all = ordered_json::object();
+  for (const DefaultSize& s : sizes) all[s.name] = s.size;
+  return all;
+}
+
+// A function's inputs have their shapes and bounds from --input; see coreml_keywords().
+ordered_json json_of(const std::vector<InputShape>&) { return nullptr; }
+ordered_json json_of(const std::vector<SizeBounds>&) { return nullptr; }
+
+ordered_json json_of(const std::vector<EnumeratedShapes>& inputs) {
+  ordered_json all = ordered_json::object();
+  for (const EnumeratedShapes& e : inputs) all[e.input] = e.shapes;
   return all;
 }
 
@@ -187,12 +192,15 @@ ToCoremlOptions coreml_options(const Given& given) {
     how.passes.clear();
     for (std::string_view pass : split(passes, ',')) how.passes.emplace_back(pass);
   }
-  for (const std::string& s : given.list("state")) how.states.push_back(at_equals(s, "a state as input=result"));
+  for (const std::string& s : given.list("state")) {
+    auto [input, result] = at_equals(s, "a state as input=result");
+    how.states.push_back({std::move(input), std::move(result)});
+  }
   for (const std::string& s : given.list("size")) {
     if (is_default_size(s)) {
-      how.default_sizes.push_back(default_size(s));
+      how.default_sizes.push_back(default_size_of(s));
     } else {
-      how.sizes.push_back(s);
+      how.sizes.push_back(size_bounds_of(s));
     }
   }
   add_shapes(given.list("input-shape"), how);

@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "sardonyx/inspect.h"
+#include "sardonyx/interface.h"
 #include "sardonyx/io.h"
 #include "sardonyx/lower.h"
 #include "sardonyx/observe.h"
 #include "sardonyx/passes.h"
+#include "sardonyx/tensor.h"
 #include "sardonyx/tolerance.h"
 
 namespace sardonyx {
@@ -66,15 +68,14 @@ struct OptimizeOptions {
   PassRequest request;
   // ONNX: keep only the part between these values, by name. Empty lists keep the model's own.
   std::vector<std::string> inputs, outputs;
-  // Inputs whose shapes the user fixes: "x=f32[1,3,224,224]" or "x:1,3,B". A symbol of the model that
-  // gets an integer there gets it everywhere.
-  std::vector<std::string> input_shapes;
+  // Inputs whose shapes the user fixes. A symbol of the model that gets a number there gets it everywhere.
+  std::vector<InputShape> input_shapes;
   // ONNX: the opset to convert to first (convert_opset), so that fusions may use its operators; 0 keeps the
   // model's.
   int opset = 0;
-  // Core ML: inputs of calibration runs. Each FILE.npz is one run; NAME=FILE.npy and NAME=VALUE apply to all.
-  // add_fp16_cast keeps single precision where these runs require it.
-  std::vector<std::string> calibrate;
+  // Core ML: the inputs of each calibration run. add_fp16_cast keeps single precision where these runs
+  // require it.
+  std::vector<NamedTensors> calibrate;
   // Replaces the bound that the passes promise, for `request.verify`.
   std::optional<Tolerance> tolerance;
   bool declare_types = false;  // write inferred types as value_info

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "sardonyx/interface.h"
 #include "sardonyx/io.h"
 #include "sardonyx/ir.h"
 #include "sardonyx/observe.h"
@@ -58,8 +59,10 @@ struct CoremlClassifier {
 // The lines of a text file. Throws for files without lines and those that are not UTF-8.
 std::vector<std::string> read_class_labels(const std::filesystem::path& path);
 
-// An input and its shapes; the first is the default.
-using EnumeratedShapes = std::vector<std::pair<std::string, std::vector<std::vector<int64_t>>>>;
+// An input that keeps its value between runs, and the result that it holds after one (iOS 18).
+struct CoremlState {
+  std::string input, result;
+};
 
 // Upper bound assumed for a symbolic size that has none (or twice its lower bound, if that is more): ranges
 // of ML programs need one.
@@ -76,16 +79,16 @@ enum class CoremlPrecision : uint8_t { kF32, kF16 };
 struct ToCoremlOptions {
   std::string target = "iOS17";
   CoremlPrecision precision = CoremlPrecision::kF32;
-  std::vector<std::string> input_shapes;                       // as OptimizeOptions::input_shapes
-  std::vector<std::string> sizes;                              // bounds of named sizes: "T <= 512"
-  EnumeratedShapes enumerated_shapes;                          // inputs that take a few shapes
-  std::vector<std::pair<std::string, int64_t>> default_sizes;  // of named sizes, within their ranges
-  std::vector<CoremlImage> image_inputs, image_outputs;        // of the ONNX model, by name
-  std::vector<CoremlFloat> input_types, output_types;          // element types in place of the model's
-  std::vector<std::string> passes{"coreml"}, skip;             // what runs after lowering
+  std::vector<InputShape> input_shapes;                  // as OptimizeOptions::input_shapes
+  std::vector<SizeBounds> sizes;                         // of named sizes
+  std::vector<EnumeratedShapes> enumerated_shapes;       // one for each input that has them
+  std::vector<DefaultSize> default_sizes;                // of named sizes, within their bounds
+  std::vector<CoremlImage> image_inputs, image_outputs;  // of the ONNX model, by name
+  std::vector<CoremlFloat> input_types, output_types;    // element types in place of the model's
+  std::vector<std::string> passes{"coreml"}, skip;       // what runs after lowering
   std::vector<std::pair<std::string, std::string>> pass_options;
   bool provenance = true;
-  std::vector<std::pair<std::string, std::string>> states;  // inputs, and the results that they hold afterwards
+  std::vector<CoremlState> states;
   std::optional<CoremlClassifier> classifier;
   CoremlMetadata metadata;
   // Gets the stages onnx, prepared, lowered and optimized; with several functions, those of each function

@@ -117,4 +117,6 @@ std::vector<int64_t> dense_strides(std::span<const int64_t> shape);
 double decode_element(DType dtype, const std::byte* base, int64_t index);
 void encode_element(DType dtype, std::byte* base, int64_t index, double value);
 
+using NamedTensors = std::vector<std::pair<std::string, TensorPtr>>;
+
 }  // namespace sardonyx

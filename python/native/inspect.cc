@@ -16,6 +16,7 @@
 #include "inspect/node_search.h"
 #include "native/coreml/program.h"
 #include "native/ir/edit.h"
+#include "native/options.h"
 #include "native/unlocked.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/inspect.h"
@@ -58,13 +59,15 @@ struct Source {
   }
 };
 
-nb::dict info(const nb::object& of, const std::vector<std::string>& input_shapes) {
+nb::dict info(const nb::object& of, const nb::dict& input_shapes) {
+  std::vector<InputShape> shapes;
+  decode(input_shapes, shapes);
   const Source source(of);
   const Model& m = *source.model;
   ModelSummary s;
   {
     const Unlocked others_may_run;
-    fix_input_shapes(*source.model, input_shapes);
+    fix_input_shapes(*source.model, shapes);
     s = summarize(*source.model);
   }
   const ModelCounts& c = s.counts;

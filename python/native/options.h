@@ -11,12 +11,19 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <vector>
+
+#include "sardonyx/interface.h"
+
 namespace sardonyx::python {
 
 template <class Value>
 void decode(nanobind::handle given, Value& to) {
   to = nanobind::cast<Value>(given);
 }
+
+// A mapping of names to shapes, whose sizes are numbers, or names; -1 and None leave the model's own.
+void decode(nanobind::handle given, std::vector<InputShape>& to);
 
 }  // namespace sardonyx::python
 

@@ -1,6 +1,7 @@
 #include "native/to_coreml.h"
 
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -48,6 +49,26 @@ void decode(nb::handle given, std::vector<CoremlImage>& to) {
 void decode(nb::handle given, std::vector<CoremlFloat>& to) {
   for (auto& [port, is_half] : nb::cast<std::vector<std::pair<std::string, bool>>>(given))
     to.push_back({port, is_half ? DType::kF16 : DType::kF32});
+}
+
+// By name: the lowest and the largest number, or None.
+void decode(nb::handle given, std::vector<SizeBounds>& to) {
+  using End = std::optional<int64_t>;
+  for (auto& [name, ends] : nb::cast<std::map<std::string, std::pair<End, End>>>(given))
+    to.push_back({name, ends.first, ends.second});
+}
+
+void decode(nb::handle given, std::vector<DefaultSize>& to) {
+  for (auto& [name, size] : nb::cast<std::map<std::string, int64_t>>(given)) to.push_back({name, size});
+}
+
+void decode(nb::handle given, std::vector<EnumeratedShapes>& to) {
+  for (auto& [input, shapes] : nb::cast<std::vector<std::pair<std::string, std::vector<std::vector<int64_t>>>>>(given))
+    to.push_back({input, shapes});
+}
+
+void decode(nb::handle given, std::vector<CoremlState>& to) {
+  for (auto& [input, result] : nb::cast<std::vector<std::pair<std::string, std::string>>>(given)) to.push_back({input, result});
 }
 
 // A file, or texts and numbers; the names of the label and of the probabilities.

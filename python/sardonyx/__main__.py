@@ -347,6 +347,17 @@ def _info(options) -> int:
     return 1 if found.refused else 0
 
 
+def _input_shape(text: str) -> tuple[str, list[int]]:
+    """The input and its sizes in "x:1,3,224,224"."""
+    name, colon, sizes = text.rpartition(":")
+    try:
+        if colon and name:
+            return name, [int(size) for size in sizes.split(",") if size.strip()]
+    except ValueError:
+        pass
+    raise Error(f"input shape '{text}'", "invalid_argument", notes=['expected NAME:SIZES, as "x:1,3,224,224"'])
+
+
 def _profile(options) -> int:
     from sardonyx._models.profile import Profile, profile
 
@@ -354,7 +365,7 @@ def _profile(options) -> int:
         return profile(
             model,
             _arrays(options.input),
-            input_shapes=options.input_shape,
+            input_shapes=dict(map(_input_shape, options.input_shape)),
             runs=options.runs,
             threads=options.threads or 0,
             providers=options.provider or ["CPUExecutionProvider"],

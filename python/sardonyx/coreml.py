@@ -10,7 +10,6 @@ until they are written; whatever is not changed is written as it was.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -99,7 +98,6 @@ def optimize(
     link, where the file system can) instead of a copy: writing into it changes both. `count_savings`,
     `progress` and `return_report` are as of `sardonyx.optimize`.
     """
-    given = locals()
     if not isinstance(model, (str, os.PathLike, bytes, bytearray, memoryview, Program)):
         raise WrongType(
             f"passes run on a path or on bytes of a model file, not on {type(model).__name__}",
@@ -108,8 +106,11 @@ def optimize(
                 "with model.save(path)",
             ),
         )
-    if not isinstance(model, (str, os.PathLike)) or output_path is None:
-        return _optimize_there(**given)
+    source: Any = model._native if isinstance(model, Program) else model
+    if isinstance(model, (str, os.PathLike)):
+        source = os.fspath(model)
+    elif not isinstance(model, Program):
+        source = bytes(model)
     if options is not None and not isinstance(options, Mapping):
         raise WrongType(f"options are a mapping of names to values, not {options!r}")
     half = None if precision is None else precision_of(precision) == "f16"
@@ -122,14 +123,16 @@ def optimize(
         options["precision"] = "f16" if half else "f32"
     if calibration is not None:
         options["add_fp16_cast.skip_ops"] = "auto"
-        options["add_fp16_cast.ranges"] = fp16_report(model, calibration, runs=0)["ranges"]
+        of: Any = Program(_native.load_bytes(source)) if isinstance(source, bytes) else model
+        options["add_fp16_cast.ranges"] = fp16_report(of, calibration, runs=0)["ranges"]
     asked = {"passes": passes, "skip": skip, "strict": strict, "verify": verify, "count_savings": count_savings}
     wanted = request(asked, [_option(k, v) for k, v in _flat(options)]) | {"link_weights": bool(link_weights)}
-    name = os.path.basename(os.fspath(model))
+    name = os.path.basename(source) if isinstance(source, str) else "program"
+    out = "" if output_path is None else os.fspath(output_path)
     with shown(progress, name) as step:
-        numbers = _native.optimize_file(os.fspath(model), os.fspath(output_path), wanted | {"progress": step})
+        numbers, made = _native.optimize(source, out, wanted | {"progress": step})
     report = reports.finished(reports.of_optimization(name, numbers, output_path))
-    program = load(output_path)
+    program = load(out) if made is None else Program(made)
     return reports.Reported(program, report) if return_report else program
 
 
@@ -169,28 +172,6 @@ def _flat(options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((f"{key}.{k}", v) for k, v in value.items())
         else:
             yield str(key), value
-
-
-def _optimize_there(model, output_path, **what) -> Any:
-    """optimize() through temporary files: for what is in memory, or without an output path."""
-    with tempfile.TemporaryDirectory() as folder:
-        source: str | os.PathLike
-        if isinstance(model, (bytes, bytearray, memoryview)):
-            _native.check_bytes(bytes(model))  # weights are in other files
-            source = os.path.join(folder, "in.mlmodel")
-            with open(source, "wb") as f:
-                f.write(model)
-        elif isinstance(model, Program):
-            source = os.path.join(folder, "in.mlpackage")
-            model.save(source)
-        else:
-            source = model
-        if output_path is not None:
-            return optimize(source, output_path, **what)
-        made = os.path.join(folder, "out.mlpackage" if os.path.isdir(source) else "out.mlmodel")
-        done = optimize(source, made, **what)
-        program = load(made, mmap=False)  # its files will be gone
-        return done._replace(model=program) if what["return_report"] else program
 
 
 def apply_pass(prog: Any, name: str, **options: Any) -> None:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "convert/run_inputs.h"
 #include "passes/mil/precision/half_ranges.h"
 #include "sardonyx/infer.h"
 
@@ -88,17 +89,9 @@ HalfReport half_report(Model& m, const HalfReportRequest& request) {
   return report;
 }
 
-HalfReport half_report(Model& m, const std::vector<std::string>& inputs, size_t random_runs, uint64_t seed) {
+HalfReport half_report(Model& m, const std::vector<NamedTensors>& inputs, size_t random_runs, uint64_t seed) {
   HalfReportRequest request{.runs = {}, .random_runs = random_runs, .seed = seed};
-  std::vector<std::string> files, common;
-  for (const std::string& i : inputs) (i.find('=') == std::string::npos ? files : common).push_back(i);
-  if (files.empty() && !common.empty()) files.emplace_back();
-  for (const std::string& file : files) {
-    RunRequest run;
-    run.inputs = common;
-    if (!file.empty()) run.inputs.push_back(file);
-    request.runs.push_back(run_inputs(m, run));
-  }
+  for (const NamedTensors& run : inputs) request.runs.push_back(inputs_by_name(m.graph(), run));
   return half_report(m, request);
 }
 

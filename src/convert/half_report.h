@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "convert/run.h"
+#include "sardonyx/eval.h"
+#include "sardonyx/tensor.h"
 
 namespace sardonyx {
 
@@ -35,7 +36,7 @@ struct HalfReport {
 // change the program. Throws what evaluate() throws for the requested runs.
 HalfReport half_report(Model& m, const HalfReportRequest& request);
 
-// The same for inputs from files: each .npz is one run; NAME=FILE.npy and NAME=VALUE apply to all runs.
-HalfReport half_report(Model& m, const std::vector<std::string>& inputs, size_t random_runs, uint64_t seed);
+// The same for inputs by name; throws kInvalidArgument for names that the main function lacks.
+HalfReport half_report(Model& m, const std::vector<NamedTensors>& inputs, size_t random_runs, uint64_t seed);
 
 }  // namespace sardonyx

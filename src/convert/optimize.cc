@@ -228,6 +228,25 @@ OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesys
   return report;
 }
 
+OptimizeReport optimize_program(Model& m, const OptimizeOptions& options, const std::filesystem::path& file) {
+  OptimizeOptions how = options;
+  if (!options.calibrate.empty()) {
+    const std::string ranges = half_report(m, options.calibrate, /*random_runs=*/0, /*seed=*/0).ranges;
+    how.request.options.emplace_back("add_fp16_cast.skip_ops", "auto");
+    how.request.options.emplace_back("add_fp16_cast.ranges", ranges);
+  }
+  OptimizeReport report = optimize_model(m, how);
+  if (const std::vector<std::string>& ill_typed = report.passes.ill_typed; !ill_typed.empty()) {
+    const size_t more = ill_typed.size() - 1;
+    std::vector<std::string> notes;
+    if (more > 0) notes.push_back(fmt::format("and {} more op{}", more, more == 1 ? "" : "s"));
+    notes.push_back("help: `sardonyx check` lists what is wrong with a program");
+    if (!file.empty()) notes.push_back(fmt::format("in file {}", file.string()));
+    throw Error(ErrorCode::kInvalidModel, fmt::format("the program is ill-typed: {}", ill_typed[0]), std::move(notes));
+  }
+  return report;
+}
+
 OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::filesystem::path& out,
                                     const OptimizeOptions& options, const ReadOptions& read) {
   check_request(options.request, DialectId::kMil);
@@ -240,21 +259,7 @@ OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::
   verify(*model);
   const double read_seconds = watch.lap();
   const uint64_t file_before = bytes_at(in);
-  OptimizeOptions how = options;
-  if (!options.calibrate.empty()) {
-    const std::string ranges = half_report(*model, options.calibrate, /*random_runs=*/0, /*seed=*/0).ranges;
-    how.request.options.emplace_back("add_fp16_cast.skip_ops", "auto");
-    how.request.options.emplace_back("add_fp16_cast.ranges", ranges);
-  }
-  OptimizeReport report = optimize_model(*model, how);
-  if (const std::vector<std::string>& ill_typed = report.passes.ill_typed; !ill_typed.empty()) {
-    const size_t more = ill_typed.size() - 1;
-    std::vector<std::string> notes;
-    if (more > 0) notes.push_back(fmt::format("and {} more op{}", more, more == 1 ? "" : "s"));
-    notes.push_back("help: `sardonyx check` lists what is wrong with a program");
-    throw Error(ErrorCode::kInvalidModel, fmt::format("the program is ill-typed: {}", ill_typed[0]), std::move(notes))
-        .with_note(fmt::format("in file {}", in.string()));
-  }
+  OptimizeReport report = optimize_program(*model, options, in);
   report.read_seconds = read_seconds;
   report.file_before = file_before;
   watch.lap();

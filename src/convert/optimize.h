@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 
 #include "sardonyx/convert.h"
 
@@ -12,6 +13,10 @@ namespace sardonyx {
 // byte, and the report says that nothing changed.
 bool is_only_larger(const OptimizeReport& report, const OptimizeOptions& options, uint64_t before, uint64_t after);
 void keep_as_it_was(OptimizeReport& report);
+
+// Optimizes a program of Core ML that is in memory, or was read from `file`. Throws kInvalidModel if it is
+// ill-typed.
+OptimizeReport optimize_program(Model& m, const OptimizeOptions& options, const std::filesystem::path& file = {});
 
 // The passes that convert the model to another opset, newer or older.
 PassRequest conversion_to(const Model& m, int opset, Observer* observer = nullptr);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <ranges>
 #include <set>
 
@@ -13,7 +14,6 @@
 #include "convert/optimize.h"
 #include "io/coreml/mil_new_description.h"
 #include "io/text/program_file.h"
-#include "ir/dims/dim_facts.h"
 #include "lower/onnx_to_mil/lower_to_mil.h"
 #include "lower/onnx_to_mil/taken_apart.h"
 #include "passes/catalog.h"
@@ -67,18 +67,6 @@ void forget_names_of_inner_sizes(Model& m) {
   }
 }
 
-// The names of sizes in "T <= 512".
-std::vector<std::string> names_in(Model& m, const std::string& relation) {
-  const size_t sign = std::min(relation.find_first_of("<>="), relation.size());
-  const size_t second = std::min(relation.find_first_not_of("<>=", sign), relation.size());
-  std::vector<std::string> found;
-  for (const std::string& side : {relation.substr(0, sign), relation.substr(second)}) {
-    if (side.empty()) continue;
-    for (std::string& name : m.dims().symbols(m.dims().parse(side))) found.push_back(std::move(name));
-  }
-  return found;
-}
-
 void check_size_name(const std::set<std::string>& names, const std::string& name) {
   if (names.contains(name)) return;
   throw Error(ErrorCode::kInvalidArgument, fmt::format("no input has a size '{}'", name),
@@ -86,13 +74,17 @@ void check_size_name(const std::set<std::string>& names, const std::string& name
 }
 
 // Narrows the ranges of named sizes. Throws for a name that no input has.
-void state_sizes(Model& m, const std::vector<std::string>& relations) {
+void bound_sizes(Model& m, const std::vector<SizeBounds>& bounds) {
   const std::set<std::string> names = size_names(m);
-  for (const std::string& relation : relations) {
-    for (const std::string& name : names_in(m, relation)) check_size_name(names, name);
-    if (!assume(m.dims(), relation))
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' gives no range of one size", relation),
-                  {"expected a relation such as \"T <= 512\" or \"B >= 2\""});
+  for (const SizeBounds& b : bounds) {
+    check_size_name(names, b.name);
+    DimRange range = m.dims().symbol_range(b.name);
+    if (b.min) range.min = std::max(*b.min, range.min.value_or(*b.min));
+    if (b.max) range.max = std::min(*b.max, range.max.value_or(*b.max));
+    if (range.min && range.max && *range.min > *range.max)
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("no size '{}' is at least {} and at most {}", b.name, *range.min, *range.max));
+    m.dims().set_range(b.name, range);
   }
 }
 
@@ -121,7 +113,7 @@ constexpr int kIos18 = 9;  // which has states and several functions
 std::vector<std::string> prepare(Model& onnx, const ToCoremlOptions& options, int version, CoremlFeatures& features) {
   open_input_sizes(onnx, options.input_shapes);
   fix_input_shapes(onnx, options.input_shapes);
-  state_sizes(onnx, options.sizes);
+  bound_sizes(onnx, options.sizes);
   forget_names_of_inner_sizes(onnx);
   features.default_sizes = default_sizes(onnx, options);
   features.shapes = enumerate_shapes(onnx, options.enumerated_shapes, version);
@@ -469,9 +461,6 @@ std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& fu
   if (coreml_version_of(options.target) < kIos18)
     refuse(fmt::format("several functions need iOS18, and the target is {}", options.target));
   if (options.classifier) refuse("a package of several functions cannot have class labels");
-  const auto first = [](const auto& pair) { return std::string_view(pair.first); };
-  const auto image_name = [](const CoremlImage& image) { return image.port; };
-  const auto type_name = [](const CoremlFloat& type) { return type.port; };
   std::vector<std::unique_ptr<Model>> parts;
   std::vector<std::string> op_names;
   std::vector<std::pair<std::string, const Model*>> named;
@@ -482,13 +471,11 @@ std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& fu
     if (own.observer != nullptr) own.observer->function(f.name);
     const Graph& g = f.onnx->graph();
     keep_for(own.states, states,
-             [&](const auto& s) { return has_port(g.inputs(), s.first) && has_port(g.outputs(), s.second); });
-    keep_for(own.enumerated_shapes, shapes, [&](const auto& s) { return has_port(g.inputs(), s.first); });
+             [&](const CoremlState& s) { return has_port(g.inputs(), s.input) && has_port(g.outputs(), s.result); });
+    keep_for(own.enumerated_shapes, shapes, [&](const EnumeratedShapes& s) { return has_port(g.inputs(), s.input); });
     const std::set<std::string> names = size_names(*f.onnx);
-    keep_for(own.sizes, sizes, [&](const std::string& text) {
-      return std::ranges::all_of(names_in(*f.onnx, text), [&](const std::string& name) { return names.contains(name); });
-    });
-    keep_for(own.default_sizes, defaults, [&](const auto& d) { return names.contains(d.first); });
+    keep_for(own.sizes, sizes, [&](const SizeBounds& b) { return names.contains(b.name); });
+    keep_for(own.default_sizes, defaults, [&](const DefaultSize& d) { return names.contains(d.name); });
     keep_for(own.image_inputs, images, [&](const CoremlImage& image) { return has_port(g.inputs(), image.port); });
     keep_for(own.image_outputs, image_results, [&](const CoremlImage& image) { return has_port(g.outputs(), image.port); });
     const auto typed = [&](std::span<const Port> ports) {
@@ -508,23 +495,22 @@ std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& fu
   const auto all_taken = [&](const std::vector<bool>& taken, const auto& list, const auto& name_of, std::string_view port,
                              std::string_view what) {
     for (size_t i = 0; i < list.size(); ++i) {
-      if (!taken[i]) refuse(fmt::format("no function has {} '{}', which is to be {}", port, name_of(list[i]), what));
+      if (!taken[i])
+        refuse(fmt::format("no function has {} '{}', which is to be {}", port, std::invoke(name_of, list[i]), what));
     }
   };
   for (size_t i = 0; i < options.states.size(); ++i) {
     if (!states[i])
-      refuse(fmt::format("no function has an input '{}' and a result '{}', which are to be a state", options.states[i].first,
-                         options.states[i].second));
+      refuse(fmt::format("no function has an input '{}' and a result '{}', which are to be a state", options.states[i].input,
+                         options.states[i].result));
   }
-  for (size_t i = 0; i < options.sizes.size(); ++i) {
-    if (!sizes[i]) refuse(fmt::format("no function has the sizes of '{}'", options.sizes[i]));
-  }
-  all_taken(shapes, options.enumerated_shapes, first, "an input", "of enumerated shapes");
-  all_taken(images, options.image_inputs, image_name, "an input", "an image");
-  all_taken(image_results, options.image_outputs, image_name, "a result", "an image");
-  all_taken(input_types, options.input_types, type_name, "an input", "fp16 or fp32");
-  all_taken(output_types, options.output_types, type_name, "a result", "fp16 or fp32");
-  all_taken(defaults, options.default_sizes, first, "a size", "a number by default");
+  all_taken(sizes, options.sizes, &SizeBounds::name, "a size", "bounded");
+  all_taken(shapes, options.enumerated_shapes, &EnumeratedShapes::input, "an input", "of enumerated shapes");
+  all_taken(images, options.image_inputs, &CoremlImage::port, "an input", "an image");
+  all_taken(image_results, options.image_outputs, &CoremlImage::port, "a result", "an image");
+  all_taken(input_types, options.input_types, &CoremlFloat::port, "an input", "fp16 or fp32");
+  all_taken(output_types, options.output_types, &CoremlFloat::port, "a result", "fp16 or fp32");
+  all_taken(defaults, options.default_sizes, &DefaultSize::name, "a size", "a number by default");
   std::vector<std::string> unknown = unknown_skipped(*parts[0], options);
   for (const auto& part : parts) {
     const std::vector<std::string> here = unknown_skipped(*part, options);

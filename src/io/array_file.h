@@ -18,7 +18,6 @@ namespace sardonyx {
 // possible. Throws kIo, kInvalidModel (damaged), kUnsupported (compressed, pickled, big-endian, structured).
 TensorPtr read_npy(const std::filesystem::path& path, std::optional<DType> expected = {});
 
-using NamedTensors = std::vector<std::pair<std::string, TensorPtr>>;
 // `expected` is called with each name.
 NamedTensors read_npz(const std::filesystem::path& path,
                       const std::function<std::optional<DType>(const std::string& name)>& expected = {});

@@ -40,7 +40,7 @@ void show(const char* before, const char* after) {
 }
 
 void convert(const char* from, const char* to) {
-  sx::ToCoremlOptions options{.target = "iOS17", .sizes = {"B <= 64"}};
+  sx::ToCoremlOptions options{.target = "iOS17", .sizes = {{.name = "B", .max = 64}}};
   std::unique_ptr<sx::Model> onnx = sx::read_onnx(from);
   std::unique_ptr<sx::Model> program = sx::to_coreml(*onnx, options);  // changes `onnx` on the way
   sx::write_coreml(*program, to);

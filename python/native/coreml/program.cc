@@ -11,12 +11,15 @@
 #include <map>
 
 #include "convert/half_report.h"
+#include "convert/optimize.h"
+#include "convert/to_coreml.h"
 #include "inspect/compare_models.h"
 #include "io/added_nodes.h"
 #include "io/coreml/mil_features.h"
 #include "io/text/program_file.h"
 #include "native/coreml/session.h"
 #include "native/evaluate.h"
+#include "native/ir/edit.h"
 #include "native/optimize.h"
 #include "native/to_coreml.h"
 #include "native/unlocked.h"
@@ -222,6 +225,49 @@ nb::list states(const CoremlProgram& p, const std::string& function) {
   return out;
 }
 
+// A program from a file, from the bytes of one or from memory. Weights are read from an open file when they
+// are used, which is an error if the file changed in place.
+std::unique_ptr<Model> read_program(const nb::object& source) {
+  if (nb::isinstance<CoremlProgram>(source)) {
+    const Model& program = *nb::cast<const CoremlProgram&>(source).model;
+    const Unlocked others_may_run;
+    return clone_model(program);
+  }
+  if (nb::isinstance<nb::bytes>(source)) {
+    const auto bytes = nb::cast<nb::bytes>(source);
+    const std::span<const std::byte> view(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
+    const std::shared_ptr<const void> kept = kept_alive(bytes);
+    const Unlocked others_may_run;
+    return read_coreml_bytes(view, kept);
+  }
+  const auto path = nb::cast<std::string>(source);
+  const Unlocked others_may_run;
+  return read_coreml(path, {.map = false});
+}
+
+// Runs passes on a path, on bytes or on a program, which is not changed. From path to path, weights stream.
+// Returns the report, and the program if `out` is empty.
+nb::tuple optimize(const nb::object& source, const std::string& out, const nb::dict& options) {
+  PythonProgress progress(options);
+  OptimizeOptions o = optimize_options(options, &progress);
+  o.log_changes = true;
+  OptimizeReport report;
+  std::unique_ptr<Model> program;
+  if (nb::isinstance<nb::str>(source) && !out.empty()) {
+    const auto in = nb::cast<std::string>(source);
+    const Unlocked others_may_run;
+    report = optimize_coreml_file(in, out, o);
+  } else {
+    program = read_program(source);
+    const Unlocked others_may_run;
+    if (!out.empty()) check_coreml_name(out);
+    verify(*program);
+    report = optimize_program(*program, o);
+    if (!out.empty()) write_coreml(*program, out, {.link_weights = o.link_weights});
+  }
+  return nb::make_tuple(report_dict(report), out.empty() ? nb::cast(made(std::move(program))) : nb::none());
+}
+
 }  // namespace
 
 void bind_coreml(nb::module_& m) {
@@ -229,17 +275,7 @@ void bind_coreml(nb::module_& m) {
   bind_coreml_idle(m);
   bind_coreml_names(m);
   bind_to_coreml(m);
-  m.def("optimize_file", [](const std::string& in, const std::string& out, const nb::dict& options) {
-    PythonProgress progress(options);
-    OptimizeOptions o = optimize_options(options, &progress);
-    o.log_changes = true;
-    OptimizeReport report;
-    {
-      const Unlocked others_may_run;
-      report = optimize_coreml_file(in, out, o);
-    }
-    return report_dict(report);
-  });
+  m.def("optimize", &optimize, nb::arg("source"), nb::arg("out"), nb::arg("options"));
   nb::class_<CoremlProgram>(m, "Program")
       .def(
           "save", [](const CoremlProgram& p, const std::string& path) { write_coreml(*p.model, path); },
@@ -263,12 +299,8 @@ void bind_coreml(nb::module_& m) {
       },
       nb::call_guard<Unlocked>());
   m.def(
-      "check_bytes",
-      [](const nb::bytes& model) {
-        const std::span<const std::byte> view(static_cast<const std::byte*>(model.data()), model.size());
-        (void)read_coreml_bytes(view, nullptr);
-      },
-      nb::arg("model"), "Throws where the bytes of a model file are no model without other files.");
+      "load_bytes", [](const nb::bytes& bytes) { return made(read_program(bytes)); }, nb::arg("model"),
+      "Of a model file without other files.");
 }
 
 }  // namespace sardonyx::python

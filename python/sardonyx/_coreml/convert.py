@@ -259,6 +259,21 @@ def _enumerated(given: Mapping[str, Sequence[Sequence[int]]]) -> list[tuple[str,
     return found
 
 
+def _bounds(given: Mapping[str, tuple[int | None, int | None]]) -> dict[str, tuple[int | None, int | None]]:
+    """The lowest and the highest number of each named size."""
+    try:
+        return {str(name): (_end(low), _end(high)) for name, (low, high) in given.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise WrongType(
+            f"sizes are a mapping of names to a lowest and a highest number, not {given!r:.200}",
+            notes=['help: sizes={"T": (1, 512)}; None leaves an end open'],
+        ) from None
+
+
+def _end(number: int | None) -> int | None:
+    return None if number is None else operator.index(number)
+
+
 def _classifier(given: Any) -> tuple[str, list[str], list[int], str, str] | None:
     """A file, or texts and numbers; the names of the label and of the probabilities."""
     if given is None:
@@ -314,8 +329,8 @@ _AS_NATIVE: dict[str, Callable[[Any], Any]] = {
     "target": _target,
     "precision": lambda given: "f32" if given is None else precision_of(given),
     "input_shapes": shapes,
-    "sizes": lambda given: [given] if isinstance(given, str) else list(_names("sizes", given)),
-    "default_sizes": lambda given: [(str(name), operator.index(size)) for name, size in (given or {}).items()],
+    "sizes": lambda given: _bounds(given or {}),
+    "default_sizes": lambda given: {str(name): operator.index(size) for name, size in (given or {}).items()},
     "image_inputs": _images,
     "image_outputs": _images,
     "input_types": _types,
@@ -361,5 +376,5 @@ def _warn_of(report: dict[str, Any]) -> None:
     if sizes := report["open_sizes"]:
         warn(
             f"sizes without an upper bound ({'; '.join(sizes)}): the model takes up to {report['assumed_upper_bound']}, as Core ML "
-            'wants an end; state yours, as "T <= 512"'
+            'wants an end; state yours: sizes={"T": (1, 512)}, or "T <= 512" in the inputs of a function'
         )

@@ -24,8 +24,9 @@ class CoremlOptions(TypedDict, total=False):
     enumerated_shapes: Mapping[str, Sequence[Sequence[int]]] | None
     """Inputs that take a few shapes, the first the default: `{"x": [(1, 3, 224, 224), (1, 3, 384,
     384)]}`."""
-    sizes: Sequence[str]
-    """What holds for named sizes: `["T <= 512"]`. It bounds the flexible shapes."""
+    sizes: Mapping[str, tuple[int | None, int | None]] | None
+    """The lowest and the highest number of named sizes, or None: `{"T": (1, 512)}`. They bound the flexible
+    shapes."""
     default_sizes: Mapping[str, int] | None
     """What named sizes are by default: `{"T": 128}`. Others are at the low end of their range."""
     image_inputs: Mapping[str, str | Image | Mapping[str, Any]] | None
@@ -66,7 +67,7 @@ DEFAULTS: dict[str, Any] = {
     "keep_f32": (),
     "input_shapes": None,
     "enumerated_shapes": None,
-    "sizes": (),
+    "sizes": None,
     "default_sizes": None,
     "image_inputs": None,
     "image_outputs": None,
@@ -113,7 +114,8 @@ DOC = """\
             all operators can take another one.
         enumerated_shapes: Inputs that take a few shapes, the first the default: `{"x": [(1, 3, 224, 224),
             (1, 3, 384, 384)]}`.
-        sizes: What holds for named sizes: `["T <= 512"]`. It bounds the flexible shapes.
+        sizes: The lowest and the highest number of named sizes, or None: `{"T": (1, 512)}`. They bound the
+            flexible shapes.
         default_sizes: What named sizes are by default: `{"T": 128}`. Others are at the low end of their
             range.
         image_inputs: Inputs that take images: `{"x": "rgb"}` ("bgr", "gray", or "gray16" for half

@@ -2,13 +2,14 @@
 
 import html
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sardonyx import _sardonyx as native
 from sardonyx._error import Error
 from sardonyx._models.comparison import Comparison, of_models
+from sardonyx._models.optimize import shapes
 from sardonyx._models.sources import source_of
 from sardonyx._page import Page
 from sardonyx._require import known_keywords, one_of
@@ -161,14 +162,14 @@ def _name_of(model: Any, otherwise: str) -> str:
 
 
 @known_keywords
-def info(model: Any, *, input_shapes: Sequence[str] = ()) -> Info:
+def info(model: Any, *, input_shapes: Mapping[str, Sequence[int | str]] | None = None) -> Info:
     """Summarize a model: a path (ONNX or Core ML), an `onnx.ModelProto`, bytes, or what else `optimize` takes.
 
     Args:
         model: The model.
-        input_shapes: Shapes to count with, as "x:1,3,224,224".
+        input_shapes: Shapes to count with: `{"x": (1, 3, 224, 224)}`.
     """
-    return Info(**native.info(source_of(model), list(input_shapes)))
+    return Info(**native.info(source_of(model), shapes(input_shapes)))
 
 
 def check(model: Any) -> Check:

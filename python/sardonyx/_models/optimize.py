@@ -1,13 +1,14 @@
 """`sardonyx.optimize`: a thin front for the native passes."""
 
 import json
+import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
 from sardonyx import _sardonyx as native
 from sardonyx import report as reports
-from sardonyx._error import Error
+from sardonyx._error import Error, WrongType
 from sardonyx._models.options import DEFAULTS, DOC, FIELDS, OptimizeOptions
 from sardonyx._models.sources import bytes_of
 from sardonyx._progress import shown
@@ -104,8 +105,22 @@ def _verify(how: str | bool) -> str:
     return how
 
 
-def shapes(given: Mapping[str, Sequence[int | str]] | None) -> list[str]:
-    return [f"{name}:{','.join(map(str, shape))}" for name, shape in (given or {}).items()]
+def shapes(given: Mapping[str, Sequence[int | str | None]] | None) -> dict[str, list[int | str | None]]:
+    """Shapes of inputs as native code takes them."""
+    if given is not None and not isinstance(given, Mapping):
+        raise WrongType(
+            f"input_shapes are a mapping of inputs to shapes, not {given!r:.200}",
+            notes=['help: input_shapes={"x": (1, 3, 224, 224)}'],
+        )
+    found = {}
+    for name, shape in (given or {}).items():
+        try:
+            found[str(name)] = [d if d is None or isinstance(d, str) else operator.index(d) for d in shape]
+        except TypeError:
+            raise WrongType(
+                f"the shape of '{name}' is a sequence of whole numbers and names, not {shape!r:.200}"
+            ) from None
+    return found
 
 
 def _pipeline(option: str, passes) -> tuple[list[str], list[tuple[str, str]]]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from sardonyx import _sardonyx as native
 from sardonyx._error import Error
+from sardonyx._models.optimize import shapes
 from sardonyx._models.session import _NUMPY, _as_error
 from sardonyx._models.sources import source_of
 from sardonyx._page import Page
@@ -125,7 +126,7 @@ def profile(
     model: Any,
     inputs: Mapping[str, Any] | None = None,
     *,
-    input_shapes: Sequence[str] = (),
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
     runs: int | None = None,
     providers: Sequence[str] = ("CPUExecutionProvider",),
     threads: int = 0,
@@ -136,7 +137,7 @@ def profile(
     Args:
         model: A path, an `onnx.ModelProto`, bytes, or what else `optimize` takes.
         inputs: Arrays by name. The others are random numbers from a fixed seed; integers are 0 or 1.
-        input_shapes: Shapes of generated inputs, as "x:1,3,224,224". Open sizes are 1 otherwise.
+        input_shapes: Shapes of generated inputs: `{"x": (1, 3, 224, 224)}`. Open sizes are 1 otherwise.
         runs: How many runs are counted; two more warm up. By default as many as one second allows, 10 to 200.
         providers: Of onnxruntime.
         threads: Of one operator; 0 lets onnxruntime choose.
@@ -167,7 +168,7 @@ def profile(
         options.log_severity_level = 3
         with _as_error("load"):
             session = ort.InferenceSession(source, options, providers=list(providers))
-        feeds = _feeds(session.get_inputs(), inputs or {}, input_shapes)
+        feeds = _feeds(session.get_inputs(), inputs or {}, shapes(input_shapes))
         with shown(progress, os.path.basename(name)) as report:
             done = 0
             while done < _WARM + (runs or _LEAST):
@@ -310,16 +311,12 @@ def _times(
     return tuple(sorted(nodes, key=lambda n: -n.seconds)), times
 
 
-def _feeds(wanted: Sequence[Any], given: Mapping[str, Any], shapes: Sequence[str]) -> dict[str, np.ndarray]:
+def _feeds(wanted: Sequence[Any], given: Mapping[str, Any], sizes: Mapping[str, Any]) -> dict[str, np.ndarray]:
     names = [i.name for i in wanted]
-    unknown = [n for n in given if n not in names]
-    sizes = {}
-    for text in shapes:
-        name, colon, dims = text.partition(":")
-        if not colon or not all(d.strip().isdigit() for d in dims.split(",") if d.strip()):
-            raise Error(f"input shape '{text}'", notes=['expected NAME:SIZES, as "x:1,3,224,224"'])
-        sizes[name] = [int(d) for d in dims.split(",") if d.strip()]
-        unknown += [name] if name not in names else []
+    unknown = [n for n in (*given, *sizes) if n not in names]
+    for name, shape in sizes.items():
+        if not all(isinstance(d, int) and d >= 0 for d in shape):
+            raise Error(f"the shape of '{name}' has sizes that are no numbers: {shape}")
     if unknown:
         raise Error(f"the model has no input '{unknown[0]}'", notes=[f"its inputs are {', '.join(names)}"])
     draw = np.random.default_rng(0)

@@ -159,7 +159,7 @@ def read_pipeline(text: str) -> tuple[list[str], list[tuple[str, str]]]:
 
 def list_presets() -> dict: ...
 
-def info(model: object, input_shapes: Sequence[str]) -> dict:
+def info(model: object, input_shapes: dict) -> dict:
     """What a model, a path or bytes, consists of."""
 
 def node_origins(model: object) -> list:

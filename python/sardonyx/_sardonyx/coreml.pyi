@@ -135,7 +135,7 @@ def specification_version(arg: str, /) -> int:
 def mil_lowerings() -> list[str]:
     """The ONNX operators that can be converted to Core ML."""
 
-def optimize_file(arg0: str, arg1: str, arg2: dict, /) -> dict: ...
+def optimize(source: object, out: str, options: dict) -> tuple: ...
 
 class Program:
     def save(self, arg: str, /) -> None: ...
@@ -166,7 +166,5 @@ class Program:
 
 def load(arg0: str, arg1: bool, /) -> Program: ...
 
-def check_bytes(model: bytes) -> None:
-    """
-    Throws where the bytes of a model file are no model without other files.
-    """
+def load_bytes(model: bytes) -> Program:
+    """Of a model file without other files."""

@@ -139,7 +139,7 @@ class Interface:
 
     def __init__(self) -> None:
         self.input_shapes: dict[str, tuple] = {}
-        self.sizes: list[str] = []
+        self.sizes: dict[str, tuple[int, int | None]] = {}
         self.default_sizes: dict[str, int] = {}
         self.enumerated_shapes: dict[str, list[tuple[int, ...]]] = {}
         self.image_inputs: dict[str, dict[str, Any]] = {}
@@ -180,9 +180,7 @@ class Interface:
         if not is_a(size, "RangeDim"):
             return int(size)
         name = str(size.symbol)
-        self.sizes.append(f"{name} >= {size.lower_bound}")
-        if size.upper_bound > 0:
-            self.sizes.append(f"{name} <= {size.upper_bound}")
+        self.sizes[name] = (size.lower_bound, size.upper_bound if size.upper_bound > 0 else None)
         if size.default != size.lower_bound:
             self.default_sizes[name] = int(size.default)
         return name
@@ -198,9 +196,7 @@ def joined(keywords: Mapping[str, Any], objects: Mapping[str, Any]) -> dict[str,
         own = found.get(name)
         if not more:
             continue
-        if isinstance(more, list):
-            found[name] = [*more, *([own] if isinstance(own, str) else own or ())]
-        elif isinstance(own, str):  # one element type for all
+        if isinstance(own, str):  # one element type for all
             found[name] = {"": own} | more
         else:
             found[name] = more | dict(own or {})

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <ranges>
 
@@ -64,30 +63,30 @@ std::string opened(const std::vector<Shape>& shapes) {
   return fmt::format("{}", fmt::join(axes, ","));
 }
 
-// "x:1,3,x_2,W": a number where all shapes have one size, a name elsewhere.
-std::string with_names(const Model& m, const std::string& name, const std::vector<Shape>& shapes) {
+// A number where all shapes have one size, a name elsewhere.
+InputShape with_names(const Model& m, const std::string& name, const std::vector<Shape>& shapes) {
   const Type* t = type_of(*input_named(m, name));
-  std::vector<std::string> axes;
+  InputShape made{.input = name, .sizes = {}};
   for (size_t axis = 0; axis < shapes[0].size(); ++axis) {
     const bool known = t != nullptr && t->is_tensor() && t->ranked();
     const Dim d = known ? t->dim(axis) : Dim();
     const bool one = std::ranges::all_of(shapes, [&](const Shape& s) { return s[axis] == shapes[0][axis]; });
     if (one) {
-      axes.push_back(fmt::format("{}", shapes[0][axis]));
+      made.sizes.emplace_back(shapes[0][axis]);
     } else if (d.is_int()) {
       refuse(fmt::format("axis {} of the input '{}' is {}, and its enumerated shapes have other sizes there", axis, name,
                          d.value()),
              {fmt::format("help: open the axis: --input-shape {}:{}", name, opened(shapes))});
     } else if (const std::string_view symbol = m.dims().symbol_name(d); !symbol.empty()) {
-      axes.emplace_back(symbol);
+      made.sizes.emplace_back(std::string(symbol));
     } else if (d.is_expr()) {
       refuse(fmt::format("axis {} of the input '{}' is {}, which enumerated shapes cannot be solved for", axis, name,
                          m.dims().to_string(d)));
     } else {
-      axes.push_back(fmt::format("size{}_{}", input_number(m, name), axis));
+      made.sizes.emplace_back(fmt::format("size{}_{}", input_number(m, name), axis));
     }
   }
-  return fmt::format("{}:{}", name, fmt::join(axes, ","));
+  return made;
 }
 
 void collect_sizes(const Model& m, const std::string& name, const std::vector<Shape>& shapes, std::vector<SizesByName>& found) {
@@ -130,44 +129,22 @@ void check_all_inputs(const Model& m, const SizesByName& names, int version) {
 
 }  // namespace
 
-void add_enumerated_shape(EnumeratedShapes& to, const std::string& text) {
-  const auto fail = [&] { refuse(fmt::format("'{}' is not the shape of an input", text), {"expected x:1,3,7,7"}); };
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0) fail();
-  Shape shape;
-  for (size_t at = colon + 1; at <= text.size();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    int64_t size = 0;
-    const auto [end, error] = std::from_chars(text.data() + at, text.data() + comma, size);
-    if (error != std::errc() || end != text.data() + comma) fail();
-    shape.push_back(size);
-    at = comma + 1;
-  }
-  const std::string name = text.substr(0, colon);
-  const auto at = std::ranges::find(to, name, [](const auto& e) { return e.first; });
-  if (at == to.end()) {
-    to.push_back({name, {std::move(shape)}});
-  } else {
-    at->second.push_back(std::move(shape));
-  }
-}
-
-std::vector<SizesByName> enumerate_shapes(Model& onnx, const EnumeratedShapes& shapes, int version) {
+std::vector<SizesByName> enumerate_shapes(Model& onnx, const std::vector<EnumeratedShapes>& shapes, int version) {
   if (shapes.empty()) return {};
-  std::vector<std::string> specs;
+  std::vector<InputShape> named;
   for (const auto& [name, list] : shapes) {
     check(onnx, name, list);
-    if (list.size() != shapes[0].second.size())
-      refuse(fmt::format("the input '{}' has {} enumerated shapes and '{}' has {}", shapes[0].first, shapes[0].second.size(),
+    if (list.size() != shapes[0].shapes.size())
+      refuse(fmt::format("the input '{}' has {} enumerated shapes and '{}' has {}", shapes[0].input, shapes[0].shapes.size(),
                          name, list.size()),
              {"Core ML takes the first of all inputs, or the second of all, and so on"});
-    specs.push_back(with_names(onnx, name, list));
+    named.push_back(with_names(onnx, name, list));
   }
-  fix_input_shapes(onnx, specs);
-  std::vector<SizesByName> found(shapes[0].second.size());
+  fix_input_shapes(onnx, named);
+  std::vector<SizesByName> found(shapes[0].shapes.size());
   for (const auto& [name, list] : shapes) collect_sizes(onnx, name, list, found);
   for (size_t i = 0; i < found.size(); ++i) {
-    if (std::ranges::count(found, found[i]) > 1) refuse(fmt::format("shape {} is listed twice", text_of(shapes[0].second[i])));
+    if (std::ranges::count(found, found[i]) > 1) refuse(fmt::format("shape {} is listed twice", text_of(shapes[0].shapes[i])));
   }
   check_all_inputs(onnx, found[0], version);
   for (const auto& [name, first] : found[0]) {

@@ -14,36 +14,6 @@
 namespace sardonyx {
 namespace {
 
-struct InputSpec {
-  std::string name;
-  const Type* type;  // dtype undefined if the text does not give it
-};
-
-InputSpec parse_spec(Model& m, std::string text) {
-  for (size_t at = 0; (at = text.find("-1", at)) != std::string::npos;) {
-    const bool is_size = at > 0 && std::string_view(":[, ").find(text[at - 1]) != std::string_view::npos &&
-                         (at + 2 == text.size() || std::string_view(",] ").find(text[at + 2]) != std::string_view::npos);
-    text.replace(at, is_size ? 2 : 0, is_size ? "?" : "");
-    at += is_size ? 1 : 2;
-  }
-  const auto malformed = [&] {
-    return Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not an input shape", text),
-                 {"expected x=f32[1,3,B] or x:1,3,B"});
-  };
-  // Names may contain colons ("input:0"): the last separator counts.
-  const size_t equals = text.rfind('='), colon = text.rfind(':');
-  if (equals != std::string::npos && equals > 0) {
-    std::string type = text.substr(equals + 1);
-    if (type.starts_with("[")) type = "f32" + type;
-    if (type.find('[') == std::string::npos) throw malformed();
-    const Type* t = m.types().parse(type);
-    return {text.substr(0, equals), text[equals + 1] == '[' ? m.types().with_dtype(t, DType::kUndefined) : t};
-  }
-  if (colon == std::string::npos || colon == 0) throw malformed();
-  return {text.substr(0, colon),
-          m.types().with_dtype(m.types().parse("f32[" + text.substr(colon + 1) + "]"), DType::kUndefined)};
-}
-
 [[noreturn]] void refuse(std::string what, std::string note) {
   throw Error(ErrorCode::kInvalidArgument, std::move(what), {std::move(note)});
 }
@@ -59,25 +29,53 @@ Port& input_named(Graph& g, std::string_view name) {
          meant.empty() ? fmt::format("it has: {}", fmt::join(names, ", ")) : fmt::format("did you mean '{}'?", meant));
 }
 
+// As the command line has it: "x:1,3,B".
+std::string text_of(const InputShape& shape) {
+  std::vector<std::string> axes;
+  for (const AxisSize& axis : shape.sizes) {
+    const auto* number = std::get_if<int64_t>(&axis);
+    const auto* name = std::get_if<std::string>(&axis);
+    axes.push_back(number != nullptr ? fmt::format("{}", *number) : name != nullptr ? *name : "?");
+  }
+  return fmt::format("{}:{}", shape.input, fmt::join(axes, ","));
+}
+
+// Unknown where the model's own size stays.
+std::vector<Dim> dims_of(Model& m, const InputShape& shape) {
+  std::vector<Dim> dims;
+  for (const AxisSize& axis : shape.sizes) {
+    if (const auto* number = std::get_if<int64_t>(&axis)) {
+      if (*number < 0)
+        refuse(fmt::format("the input shape {} has a negative size", text_of(shape)), "expected sizes from 0, or names");
+      dims.push_back(Dim::of(*number));
+    } else {
+      const auto* name = std::get_if<std::string>(&axis);
+      dims.push_back(name != nullptr ? m.dims().parse(*name) : m.dims().fresh_unknown());
+    }
+  }
+  return dims;
+}
+
 // The sizes that symbols of the model get.
 using FixedSizes = std::map<std::string, Dim, std::less<>>;
 
-// Matches the declared type of the input with the given one: refuses contradictions and adds the sizes that
-// symbols get.
-void match_shapes(const Type* has, const InputSpec& spec, const std::string& text, Model& m, FixedSizes& fixed) {
+// Matches the declared type of the input with the given shape, whose sizes are `wanted`: refuses
+// contradictions and adds the sizes that symbols get.
+void match_shapes(const Type* has, const InputShape& shape, std::span<const Dim> wanted, Model& m, FixedSizes& fixed) {
   if (has == nullptr || !has->is_tensor()) return;
   const Dims& dims = m.dims();
-  if (spec.type->dtype() != DType::kUndefined && has->dtype() != spec.type->dtype())
-    refuse(fmt::format("input '{}' is {}, not {}", spec.name, to_string(has->dtype()), to_string(spec.type->dtype())),
+  if (shape.dtype != DType::kUndefined && has->dtype() != shape.dtype)
+    refuse(fmt::format("input '{}' is {}, not {}", shape.input, to_string(has->dtype()), to_string(shape.dtype)),
            "the element type cannot be changed");
-  if (has->ranked() && has->rank() != spec.type->rank())
-    refuse(fmt::format("input '{}' has {} axes, '{}' has {}", spec.name, has->rank(), text, spec.type->rank()),
+  if (!has->ranked()) return;
+  if (has->rank() != wanted.size())
+    refuse(fmt::format("input '{}' has {} axes, '{}' has {}", shape.input, has->rank(), text_of(shape), wanted.size()),
            fmt::format("the model says {}", m.types().to_string(has)));
-  for (size_t i = 0; has->ranked() && i < has->rank(); ++i) {
-    const Dim old = has->dim(i), now = spec.type->dim(i);
+  for (size_t i = 0; i < has->rank(); ++i) {
+    const Dim old = has->dim(i), now = wanted[i];
     if (now.is_unknown()) continue;
     if (old.is_int() && !(old == now))
-      refuse(fmt::format("axis {} of input '{}' is {}, not {}", i, spec.name, dims.to_string(old), dims.to_string(now)),
+      refuse(fmt::format("axis {} of input '{}' is {}, not {}", i, shape.input, dims.to_string(old), dims.to_string(now)),
              "only sizes that the model leaves open can be set");
     if (const std::string_view symbol = dims.symbol_name(old); !symbol.empty() && !(old == now)) {
       const auto [at, is_new] = fixed.emplace(symbol, now);
@@ -118,22 +116,19 @@ void substitute_sizes(Model& m, const FixedSizes& fixed) {
 
 }  // namespace
 
-void fix_input_shapes(Model& m, const std::vector<std::string>& specs) {
-  if (specs.empty()) return;
+void fix_input_shapes(Model& m, const std::vector<InputShape>& shapes) {
+  if (shapes.empty()) return;
   FixedSizes fixed;
   std::vector<std::pair<Port*, const Type*>> wanted;
-  for (const std::string& text : specs) {
-    const InputSpec spec = parse_spec(m, text);
-    Port& port = input_named(m.graph(), spec.name);
+  for (const InputShape& shape : shapes) {
+    Port& port = input_named(m.graph(), shape.input);
+    std::vector<Dim> sizes = dims_of(m, shape);
     const Type* has = port.declared;
-    match_shapes(has, spec, text, m, fixed);
-    // -1 and ? leave a size as it is.
-    std::vector<Dim> sizes(spec.type->dims().begin(), spec.type->dims().end());
+    match_shapes(has, shape, sizes, m, fixed);
     for (size_t i = 0; has != nullptr && has->is_tensor() && has->ranked() && i < sizes.size(); ++i) {
       if (sizes[i].is_unknown()) sizes[i] = has->dim(i);
     }
-    const Type* type = m.types().with_dims(spec.type, sizes);
-    wanted.emplace_back(&port, m.types().with_dtype(type, has != nullptr ? has->dtype() : spec.type->dtype()));
+    wanted.emplace_back(&port, m.types().tensor(has != nullptr ? has->dtype() : shape.dtype, sizes));
   }
   substitute_sizes(m, fixed);
   for (auto& [port, type] : wanted) {
@@ -171,29 +166,29 @@ void set_type(Model& m, Port& port, std::span<const Dim> dims) {
 
 }  // namespace
 
-void open_input_sizes(Model& m, const std::vector<std::string>& specs) {
+void open_input_sizes(Model& m, const std::vector<InputShape>& shapes) {
   struct Opened {
     Port* port;
     std::vector<Dim> twice, named;
   };
   std::vector<Opened> all;
   std::string names;
-  for (const std::string& text : specs) {
-    const InputSpec spec = parse_spec(m, text);
-    Port& port = input_named(m.graph(), spec.name);
+  for (const InputShape& shape : shapes) {
+    const std::vector<Dim> wanted = dims_of(m, shape);
+    Port& port = input_named(m.graph(), shape.input);
     const Type* has = port.declared != nullptr ? port.declared : port.value->type();
-    if (has == nullptr || !has->is_tensor() || !has->ranked() || has->rank() != spec.type->rank()) continue;
+    if (has == nullptr || !has->is_tensor() || !has->ranked() || has->rank() != wanted.size()) continue;
     Opened o{&port, {has->dims().begin(), has->dims().end()}, {has->dims().begin(), has->dims().end()}};
     bool opens = false;
     for (size_t i = 0; i < has->rank(); ++i) {
-      const Dim now = spec.type->dim(i);
+      const Dim now = wanted[i];
       if (!has->dim(i).is_int() || now.is_int() || m.dims().symbol_name(now).empty()) continue;
       opens = true;
       o.twice[i] = Dim::of(2 * has->dim(i).value());
       o.named[i] = now;
     }
     if (!opens) continue;
-    names += (names.empty() ? "" : ", ") + spec.name;
+    names += (names.empty() ? "" : ", ") + shape.input;
     all.push_back(std::move(o));
   }
   if (all.empty()) return;

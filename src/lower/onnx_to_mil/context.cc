@@ -145,7 +145,7 @@ void Context::check_states() const {
       throw Error(ErrorCode::kInvalidArgument,
                   fmt::format("'{}', which the state '{}' shall hold, is not a result of the model", result, input),
                   {fmt::format("the results are {}", names_of(g.outputs()))});
-    const auto same = [&](const auto& other) { return other.first == input || other.second == result; };
+    const auto same = [&](const auto& other) { return other.input == input || other.result == result; };
     if (std::ranges::count_if(options_.states, same) > 1)
       throw Error(ErrorCode::kInvalidArgument,
                   fmt::format("the input '{}' or the result '{}' is in two states", input, result));
@@ -175,8 +175,8 @@ void Context::add_state(const Port& port, const Type& type) {
   if (type.rank() == 0) v = main_.squeeze(v, {.axes = {0}});
   if (type.dtype() != DType::kF16) v = main_.cast(v, {.dtype = type.dtype()});
   bind(*port.value, v);
-  const auto pair = std::ranges::find_if(options_.states, [&](const auto& s) { return s.first == port.name.view(); });
-  states_[pair->second] = state;
+  const auto pair = std::ranges::find_if(options_.states, [&](const CoremlState& s) { return s.input == port.name.view(); });
+  states_[pair->result] = state;
 }
 
 void Context::update_state(Value* state, Value& onnx) {
@@ -214,7 +214,7 @@ void Context::check_images() const {
   for (const auto* images : {&options_.image_inputs, &options_.image_outputs}) {
     for (const CoremlImage& image : *images) {
       const auto same = [&](const auto& state) {
-        return (images == &options_.image_inputs ? state.first : state.second) == image.port;
+        return (images == &options_.image_inputs ? state.input : state.result) == image.port;
       };
       if (std::ranges::any_of(options_.states, same))
         throw Error(ErrorCode::kInvalidArgument, fmt::format("the image '{}' is a state, too", image.port));
@@ -300,7 +300,7 @@ void Context::add_input(const Port& port, size_t /*i*/) {
                 fmt::format("the input '{}' is {}, and inputs of Core ML models are tensors of numbers of known rank",
                             port.name.view(), source().types().to_string(port.value->type())));
   }
-  if (std::ranges::any_of(options_.states, [&](const auto& s) { return s.first == port.name.view(); }))
+  if (std::ranges::any_of(options_.states, [&](const CoremlState& s) { return s.input == port.name.view(); }))
     return add_state(port, *type);
   const auto image = std::ranges::find(options_.image_inputs, port.name.view(), &CoremlImage::port);
   if (image != options_.image_inputs.end()) return add_image(port, *type, *image);

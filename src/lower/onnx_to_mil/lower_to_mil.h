@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "sardonyx/coreml.h"
@@ -14,9 +13,9 @@ namespace sardonyx {
 struct LowerToMilOptions {
   int version = 8;         // the specification version that is written: 6 is iOS 15, 9 is iOS 18
   bool provenance = true;  // ops carry their provenance
-  // Pairs of an input and a result, by name, that become a state: it is read at the beginning, and holds the
-  // result at the end. A state has f16 elements, the only ones that Core ML's states have.
-  std::vector<std::pair<std::string, std::string>> states;
+  // A state is read at the beginning, and holds the result at the end. It has f16 elements, the only ones
+  // that Core ML's states have.
+  std::vector<CoremlState> states;
   std::vector<CoremlImage> image_inputs, image_outputs;
   std::vector<CoremlFloat> input_types, output_types;  // the last entry for an input or result wins
 };

@@ -770,7 +770,7 @@ def test_python_says_what_the_commands_say(model, tmp_path):
     assert info.nodes == 5 and info.inputs == {"x": "f32[B,13]"} and info.ops["Mul"] == 2 and info.format == "onnx"
     assert sardonyx.info(onnx.load(model)).ops == info.ops and "5 nodes" in str(info)
     assert info.flops == "65*B" and info.sizes == {"B": (1, None)} and info.peak_bytes == 3 * 13 * 4
-    assert sardonyx.info(model, input_shapes=["x:7,13"]).flops == str(65 * 7)
+    assert sardonyx.info(model, input_shapes={"x": (7, 13)}).flops == str(65 * 7)
     assert info.oldest_runtime == "ort-1.17" and info.not_run["WebGPU"] == []
     assert sardonyx.check(model) and "no faults" in str(sardonyx.check(model))
     small = sardonyx.optimize(onnx.load(model), opset=20)

@@ -46,7 +46,7 @@ def exported(tmp_path):
 
 def test_time_by_line_and_operator(tmp_path, given_times):
     path = exported(tmp_path)
-    found = sardonyx.profile(path, input_shapes=["x:53,37"], runs=3)
+    found = sardonyx.profile(path, input_shapes={"x": (53, 37)}, runs=3)
     assert found.runs == 3 and found.seconds > 0 and found.nodes[0].seconds >= found.nodes[-1].seconds
     by_line = found.by("line")
     here = {line.partition(":")[2].split(" ")[0]: line for line in by_line if "net" in line}
@@ -97,8 +97,8 @@ def test_places_and_results_with_the_same_name(given_times):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"input_shapes": ["y:3"]}, "no input 'y'\n.*its inputs are x, w"),
-        ({"input_shapes": ["x"]}, "input shape 'x'\n.*NAME:SIZES"),
+        ({"input_shapes": {"y": (3,)}}, "no input 'y'\n.*its inputs are x, w"),
+        ({"input_shapes": ["x:3"]}, "input_shapes are a mapping of inputs to shapes"),
         ({"inputs": {"z": 3}}, "no input 'z'"),
         ({"runs": 0}, "runs=0\n.*at least 1"),
         ({"providers": ["NoSuchProvider"]}, "no NoSuchProvider here\n.*it has: .*CPU"),

@@ -594,7 +594,7 @@ def test_pictures_of_the_documentation(browser, decoder, tmp_path):
         pytest.importorskip("onnxruntime")
         import sardonyx as package
 
-        sizes = ["x:997,19", "w:19,31", "v:31,19"]
+        sizes = {"x": (997, 19), "w": (19, 31), "v": (31, 19)}
         package.profile(tmp_path / "small.onnx", input_shapes=sizes, runs=50, threads=1).page().save(
             tmp_path / "time.html"
         )

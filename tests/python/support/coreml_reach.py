@@ -224,14 +224,14 @@ def _given(x: np.ndarray) -> np.ndarray:
     return x
 
 
-def _bounds(model: onnx.ModelProto, inputs) -> list[str]:
+def _bounds(model: onnx.ModelProto, inputs) -> dict[str, tuple[None, int]]:
     """Upper bounds of named sizes beyond 4096, where a range without one ends."""
     sizes = {}
     for port, x in zip(model.graph.input, inputs, strict=False):
         for dim, size in zip(port.type.tensor_type.shape.dim, np.shape(x), strict=False):
             if dim.dim_param and size > 4096:
                 sizes[dim.dim_param] = size
-    return [f"{name} <= {size}" for name, size in sizes.items()]
+    return {name: (None, size) for name, size in sizes.items()}
 
 
 def run(model: onnx.ModelProto, inputs, results, target: str, rtol: float, atol: float) -> Outcome:

@@ -1,5 +1,6 @@
 """ONNX models and JAX functions as Core ML packages: onnxruntime (or JAX) beside Sardonyx's evaluator, types beside coremltools'."""
 
+import shutil
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -245,7 +246,7 @@ def test_cnn(tmp_path, target):
 
 def test_sizes_bound_the_flexible_shapes(tmp_path):
     path = tmp_path / "out.mlpackage"
-    sardonyx.to_coreml(mlp(), output_path=path, sizes=["N >= 2", "N <= 7"])
+    sardonyx.to_coreml(mlp(), output_path=path, sizes={"N": (2, 7)})
     array = check_types(path).description.input[0].type.multiArrayType
     assert list(array.shape) == [2, 11]
     assert [(r.lowerBound, r.upperBound) for r in array.shapeRange.sizeRanges] == [(2, 7), (11, 11)]
@@ -361,9 +362,9 @@ def test_names_are_made_valid_and_kept_in_the_metadata(tmp_path):
         ({"precision": "int8"}, "precision='int8' is not known"),
         ({"passes": "no_such_pass"}, "no_such_pass"),
         ({"input_shapes": {"y": (1, 2)}}, "the model has no input 'y'"),
-        ({"sizes": ["T <= 3"]}, "no input has a size 'T'"),
-        ({"sizes": ["N*N <= 3"]}, "gives no range of one size"),
-        ({"sizes": ["N <= 0"]}, "no size satisfies"),
+        ({"sizes": {"T": (None, 3)}}, "no input has a size 'T'"),
+        ({"sizes": ["N <= 3"]}, "sizes are a mapping of names to a lowest and a highest number"),
+        ({"sizes": {"N": (None, 0)}}, "no size 'N' is at least 1 and at most 0"),
     ],
 )
 def test_impossible_options(tmp_path, options, message):
@@ -402,7 +403,7 @@ def test_a_program_in_memory_is_the_one_that_is_written(tmp_path, monkeypatch, f
     arguments = {"path": [source], "message": [mlp()], "function": [lambda x: jnp.tanh(x @ weight), [("N <= 7", 13)]]}[
         form
     ]
-    options = {"sizes": ["N <= 7"]} if form != "function" else {}
+    options = {"sizes": {"N": (None, 7)}} if form != "function" else {}
     sardonyx.to_coreml(*arguments, output_path=tmp_path / "direct.mlpackage", **options)
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere/to/be/found")
     program = sardonyx.to_coreml(*arguments, **options)
@@ -411,6 +412,25 @@ def test_a_program_in_memory_is_the_one_that_is_written(tmp_path, monkeypatch, f
     assert program.op_counts() == loaded.op_counts() and repr(program) == repr(loaded)
     program.save(tmp_path / "saved.mlpackage")
     assert files_in(tmp_path / "saved.mlpackage") == files_in(tmp_path / "direct.mlpackage")
+
+
+def test_optimizing_in_memory(tmp_path, monkeypatch):
+    """Nothing is written on the way, and the source may be deleted afterwards."""
+    package, half = tmp_path / "in.mlpackage", tmp_path / "half.mlpackage"
+    program = sardonyx.to_coreml(mlp(), output_path=package, sizes={"N": (None, 7)}, precision="f32")
+    before, x = files_in(package), np.random.default_rng(0).standard_normal((5, 11), dtype=np.float32)
+    coreml.optimize(package, half, passes=["add_fp16_cast", "cast_optimization"])
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere/to/be/found")
+    made = [coreml.optimize(source, passes=["add_fp16_cast", "cast_optimization"]) for source in (package, program)]
+    assert files_in(package) == before and program.op_counts() == coreml.load(package).op_counts()
+    shutil.rmtree(package)
+    wanted = coreml.load(half)
+    (result,) = wanted.run([x]).values()
+    for number, one in enumerate(made):
+        assert one.op_counts() == wanted.op_counts() != program.op_counts()
+        one.save(tmp_path / f"{number}.mlpackage")
+        (found,) = coreml.load(tmp_path / f"{number}.mlpackage").run([x]).values()
+        np.testing.assert_array_equal(found, result)
 
 
 def window():

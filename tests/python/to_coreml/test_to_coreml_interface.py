@@ -75,7 +75,9 @@ def test_a_program_that_was_made_without_a_path_is_saved(tmp_path):
 
 def test_programs_are_compared_like_paths(tmp_path):
     for precision in ("fp16", "fp32"):
-        program = sardonyx.to_coreml(mlp(), output_path=tmp_path / "a.mlpackage", precision=precision, sizes=["N <= 7"])
+        program = sardonyx.to_coreml(
+            mlp(), output_path=tmp_path / "a.mlpackage", precision=precision, sizes={"N": (None, 7)}
+        )
         assert sardonyx.compare(mlp(), program) and sardonyx.compare(program, tmp_path / "a.mlpackage")
         assert sardonyx.info(program).ops == sardonyx.info(tmp_path / "a.mlpackage").ops
 
@@ -107,7 +109,7 @@ def test_inputs_of_run_that_are_no_inputs():
         program.run([x], x)
     with pytest.raises(sardonyx.Error, match="2 inputs are given, and the function has 1: x"):
         program.run([x, x])
-    ranged = sardonyx.to_coreml(mlp(), sizes=["N >= 2", "N <= 7"], precision="f32")
+    ranged = sardonyx.to_coreml(mlp(), sizes={"N": (2, 7)}, precision="f32")
     assert ranged.run({"x": x})["y"].shape[0] == 2
     for rows in (1, 11):
         with pytest.raises(
@@ -130,7 +132,9 @@ def test_ranges_have_an_upper_end(tmp_path):
         sardonyx.to_coreml(mlp(), output_path=tmp_path / "a.mlpackage", input_shapes={"x": ("B", 11)})
     sizes = check_types(tmp_path / "a.mlpackage").description.input[0].type.multiArrayType.shapeRange.sizeRanges
     assert [(r.lowerBound, r.upperBound) for r in sizes] == [(1, 4096), (11, 11)]
-    sardonyx.to_coreml(mlp(), output_path=tmp_path / "b.mlpackage", input_shapes={"x": ("B", 11)}, sizes=["B >= 5000"])
+    sardonyx.to_coreml(
+        mlp(), output_path=tmp_path / "b.mlpackage", input_shapes={"x": ("B", 11)}, sizes={"B": (5000, None)}
+    )
     sizes = check_types(tmp_path / "b.mlpackage").description.input[0].type.multiArrayType.shapeRange.sizeRanges
     assert [(r.lowerBound, r.upperBound) for r in sizes] == [(5000, 10000), (11, 11)]
 
@@ -283,7 +287,7 @@ def test_enumerated_shapes_of_several_inputs_follow_from_the_names(tmp_path):
 def test_images_of_several_sizes(tmp_path, enumerated):
     b = Builder()
     model, path = b.model(y=b.op("Sin", b.input("x", [1, 3, "H", "W"]))), tmp_path / "out.mlpackage"
-    how = {"enumerated_shapes": {"x": SHAPES}} if enumerated else {"sizes": ["H <= 37", "W >= 5", "W <= 41"]}
+    how = {"enumerated_shapes": {"x": SHAPES}} if enumerated else {"sizes": {"H": (None, 37), "W": (5, 41)}}
     program = sardonyx.to_coreml(model, output_path=path, image_inputs={"x": "rgb"}, precision="f32", **how)
     (feature,) = check_types(path).description.input
     image = feature.type.imageType
@@ -336,7 +340,10 @@ def test_impossible_enumerated_shapes(tmp_path, model, options, message):
 def test_enumerated_shapes_beyond_a_stated_bound(tmp_path):
     with pytest.raises(sardonyx.Error, match="gives 'H' the size 19"):
         sardonyx.to_coreml(
-            of_open_size(), output_path=tmp_path / "o.mlpackage", enumerated_shapes={"x": SHAPES}, sizes=["H <= 17"]
+            of_open_size(),
+            output_path=tmp_path / "o.mlpackage",
+            enumerated_shapes={"x": SHAPES},
+            sizes={"H": (None, 17)},
         )
 
 
@@ -354,7 +361,7 @@ def test_functions_share_weights(tmp_path):
     program = sardonyx.to_coreml(
         functions=models,
         output_path=path,
-        sizes=["T <= 59"],
+        sizes={"T": (None, 59)},
         target="iOS18",
         precision="f32",
         metadata=sardonyx.Metadata(author="A"),
@@ -438,7 +445,7 @@ def test_jax_functions_with_a_common_state(tmp_path):
         ({"source": step(3)}, "one source, or functions, and not both"),
         ({"class_labels": ["a"]}, "cannot have class labels"),
         ({"states": {"cache": "logits"}}, "no function has an input 'cache' and a result 'logits'"),
-        ({"sizes": ["T <= 7"]}, "no function has the sizes of 'T <= 7'"),
+        ({"sizes": {"T": (None, 7)}}, "no function has a size 'T', which is to be bounded"),
         ({"image_inputs": {"x": "rgb"}}, "no function has an input 'x', which is to be an image"),
         (
             {"enumerated_shapes": {"x": [(1,), (2,)]}},
@@ -591,6 +598,11 @@ def test_the_command(tmp_path):
             [tmp_path / "net.onnx", "--input-shape", "image:1,a", "--input-shape", "image:1,b"],
             "is not the shape of an input",
         ),
+        ([tmp_path / "net.onnx", "--input-shape", "image"], "'image' is not an input shape"),
+        ([tmp_path / "net.onnx", "--input-shape", "image:1,,3"], "'image:1,,3' is not an input shape"),
+        ([tmp_path / "net.onnx", "--size", "B*H <= 7"], "'B*H <= 7' gives no range of one size"),
+        ([tmp_path / "net.onnx", "--size", "B is 7"], "'B is 7' gives no range of one size"),
+        ([tmp_path / "net.onnx", "--size", "B=many"], "expected a size as T=128, found 'many'"),
         (["--function", "prefill"], "expected a function as name=model.onnx"),
         ([functions[0], functions[0], "--target", "iOS18"], "two functions are called 'prefill'"),
     ):

@@ -121,7 +121,7 @@ def test_a_result_image_of_open_size_has_any_size(tmp_path):
     sardonyx.to_coreml(
         picture(3, height="H", width="W"),
         output_path=path,
-        sizes=["H <= 37", "W <= 41"],
+        sizes={"H": (None, 37), "W": (None, 41)},
         image_inputs={"x": "rgb"},
         image_outputs={"y": "rgb"},
     )
@@ -151,15 +151,15 @@ def test_impossible_images(tmp_path, options, message):
 def test_a_default_within_a_range(tmp_path):
     b = Builder()
     model, path = b.model(y=b.op("Sin", b.input("x", [1, "T", 3]))), tmp_path / "out.mlpackage"
-    sardonyx.to_coreml(model, output_path=path, sizes=["T >= 5", "T <= 37"], default_sizes={"T": 17})
+    sardonyx.to_coreml(model, output_path=path, sizes={"T": (5, 37)}, default_sizes={"T": 17})
     (feature,) = check_types(path).description.input
     assert tuple(array(feature).shape) == (1, 17, 3)
     assert [(r.lowerBound, r.upperBound) for r in array(feature).shapeRange.sizeRanges] == [(1, 1), (5, 37), (3, 3)]
     for size, message in ((41, "41 is no default for the size 'T', which is from 5 to 37"), (3, "3 is no default")):
         with pytest.raises(sardonyx.Error, match=message):
-            sardonyx.to_coreml(model, sizes=["T >= 5", "T <= 37"], default_sizes={"T": size})
+            sardonyx.to_coreml(model, sizes={"T": (5, 37)}, default_sizes={"T": size})
     with pytest.raises(sardonyx.Error, match="no input has a size 'S'"):
-        sardonyx.to_coreml(model, sizes=["T <= 37"], default_sizes={"S": 5})
+        sardonyx.to_coreml(model, sizes={"T": (None, 37)}, default_sizes={"S": 5})
 
 
 def test_unknown_names_in_keep_f32_are_errors(tmp_path):
@@ -198,7 +198,7 @@ def test_fixed_sizes_are_opened_by_name(tmp_path):
         model,
         output_path=path,
         input_shapes={"x": (1, 3, "H", "W")},
-        sizes=["H <= 64", "W <= 64"],
+        sizes={"H": (None, 64), "W": (None, 64)},
         precision="f32",
     )
     (feature,) = check_types(path).description.input
@@ -342,7 +342,7 @@ def test_the_command(tmp_path):
 
     onnx.save(picture(3, height="H", width="W"), tmp_path / "x.onnx")
     run_command(
-        "convert", tmp_path / "x.onnx", "-o", tmp_path / "x.mlpackage", "--size", "H <= 37", "--size", "W <= 41",
+        "convert", tmp_path / "x.onnx", "-o", tmp_path / "x.mlpackage", "--size", "2*H + 1 <= 75", "--size", "W <= 41",
         "--size", "H=17", "--image-input", "x:rgb", "--image-output", "y:bgr",
     )  # fmt: skip
     description = check_types(tmp_path / "x.mlpackage").description
