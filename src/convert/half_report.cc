@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "convert/run_inputs.h"
-#include "passes/mil/precision/half_ranges.h"
+#include "passes/precision/half_ranges.h"
 #include "sardonyx/infer.h"
 
 namespace sardonyx {
@@ -20,7 +20,7 @@ bool fit(const Graph& g, const std::vector<EvalValue>& inputs) {
 }
 
 // Returns how often the function ran. If it could not run, `why` gives the reason.
-size_t observe(Graph& g, const HalfReportRequest& request, bool is_main, mil::HalfRanges& ranges, std::string& why) {
+size_t observe(Graph& g, const HalfReportRequest& request, bool is_main, precision::HalfRanges& ranges, std::string& why) {
   size_t runs = 0;
   for (const auto& inputs : request.runs) {
     if (is_main) {
@@ -56,10 +56,10 @@ HalfReport half_report(Model& m, const HalfReportRequest& request) {
   infer_model(m, facts, /*tolerant=*/true);
   PassContext context(m, facts);
   HalfReport report;
-  mil::NamedExtents seen;
+  precision::NamedExtents seen;
   for (const auto& f : m.functions()) {
     Graph& g = f->graph();
-    mil::HalfRanges ranges(g, context);
+    precision::HalfRanges ranges(g, context);
     std::string why;
     const size_t runs = observe(g, request, f.get() == &m.main(), ranges, why);
     report.runs = std::max(report.runs, runs);
@@ -69,8 +69,8 @@ HalfReport half_report(Model& m, const HalfReportRequest& request) {
     for (Graph* at : graphs_in(g)) {
       for (const Node& n : at->nodes()) {
         if (n.has(Trait::kConstant)) continue;
-        const mil::HalfFinding found = ranges.judge(n);
-        if (found.verdict == mil::HalfVerdict::kSafe) {
+        const precision::HalfFinding found = ranges.judge(n);
+        if (found.verdict == precision::HalfVerdict::kSafe) {
           ++report.safe;
           continue;
         }

@@ -17,4 +17,9 @@ TensorPtr transposed(const TensorPtr& t, const std::vector<int64_t>& perm);
 bool can_cast(const Tensor& t, DType to);
 TensorPtr casted(const Tensor& t, DType to);
 
+// All elements, converted.
+std::vector<double> doubles(const Tensor& t);
+// A constant of these elements, rounded to dtype.
+TensorPtr tensor_of(DType dtype, std::vector<int64_t> shape, const std::vector<double>& elements);
+
 }  // namespace sardonyx

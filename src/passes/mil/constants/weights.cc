@@ -12,24 +12,6 @@ constexpr size_t kDeferBytes = 64 << 10;
 
 }  // namespace
 
-std::vector<double> doubles(const Tensor& t) {
-  std::vector<double> out(static_cast<size_t>(t.size()));
-  std::vector<std::byte> scratch;
-  if (t.is_splat()) {
-    std::fill(out.begin(), out.end(), t.as_double(0));
-    return out;
-  }
-  const auto bytes = t.bytes(scratch);
-  for (size_t i = 0; i < out.size(); ++i) out[i] = decode_element(t.dtype(), bytes.data(), static_cast<int64_t>(i));
-  return out;
-}
-
-TensorPtr tensor_of(DType dtype, std::vector<int64_t> shape, const std::vector<double>& elements) {
-  std::vector<std::byte> bytes(byte_size(dtype, elements.size()));
-  for (size_t i = 0; i < elements.size(); ++i) encode_element(dtype, bytes.data(), static_cast<int64_t>(i), elements[i]);
-  return Tensor::own(dtype, std::move(shape), std::move(bytes));
-}
-
 std::vector<Value*> constants_of(Graph& g) {
   std::vector<Value*> all(g.constants().begin(), g.constants().end());
   for (Node& n : g.nodes()) {

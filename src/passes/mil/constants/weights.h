@@ -6,14 +6,10 @@
 #include <initializer_list>
 #include <vector>
 
+#include "ir/tensor/tensor_transform.h"
 #include "passes/mil/params.h"
 
 namespace sardonyx::mil {
-
-// All elements, converted.
-std::vector<double> doubles(const Tensor& t);
-// A constant of these elements, rounded to dtype.
-TensorPtr tensor_of(DType dtype, std::vector<int64_t> shape, const std::vector<double>& elements);
 
 // The constants of a graph: its own, then those of const ops, in order. Without those of nested graphs.
 std::vector<Value*> constants_of(Graph& g);

@@ -22,14 +22,15 @@
 #include <optional>
 #include <set>
 
-#include "passes/mil/constants/weights.h"
 #include "passes/mil/precision/casts.h"
-#include "passes/mil/precision/half_masks.h"
-#include "passes/mil/precision/half_ranges.h"
-#include "passes/mil/precision/single_ops.h"
+#include "passes/precision/half_masks.h"
+#include "passes/precision/half_ranges.h"
+#include "passes/precision/single_ops.h"
 
 namespace sardonyx::mil {
 namespace {
+
+using namespace precision;
 
 constexpr int kIos17 = 8;
 constexpr double kFusedMask = 1e30;  // fuse_attention_masks writes it for the lowest number
@@ -48,24 +49,6 @@ bool keeps_precision(const Node& n, std::string_view slot) {
   if (slot == "alpha") return in(kWithAlpha) || in(kWithAlphaAndBeta);
   if (slot == "beta") return in(kWithAlphaAndBeta);
   return slot == "epsilon" && in(kWithEpsilon);
-}
-
-// The constant with the least numbers of half precision in place of those that would round to zero; null if
-// there are none.
-TensorPtr saved_from_zero(const Tensor& t) {
-  constexpr int64_t kSmall = 400;  // with more elements, zeros are assumed to be a sparse matrix
-  if (t.is_promise() || t.size() >= kSmall) return nullptr;
-  const double least = std::ldexp(1.0, -24);
-  std::vector<double> all = doubles(t);
-  bool any = false;
-  for (double& e : all) {
-    std::byte half[2];
-    encode_element(DType::kF16, half, 0, e);
-    if (e == 0 || decode_element(DType::kF16, half, 0) != 0 || std::abs(e) <= std::ldexp(1.0, -149)) continue;
-    e = std::copysign(least, e);
-    any = true;
-  }
-  return any ? tensor_of(DType::kF32, {t.shape().begin(), t.shape().end()}, all) : nullptr;
 }
 
 bool is_mask_of_attention(const Node& n, size_t operand) {

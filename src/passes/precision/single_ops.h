@@ -12,10 +12,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "passes/mil/precision/half_ranges.h"
-#include "passes/mil/precision/operands.h"
+#include "passes/precision/half_ranges.h"
+#include "passes/precision/operands.h"
 
-namespace sardonyx::mil {
+namespace sardonyx::precision {
 
 class SingleOps {
  public:
@@ -57,4 +57,4 @@ class SingleOps {
   std::vector<Reason> reasons_;
 };
 
-}  // namespace sardonyx::mil
+}  // namespace sardonyx::precision

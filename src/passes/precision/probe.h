@@ -7,10 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "passes/mil/params.h"
+#include "passes/precision/words.h"
 #include "sardonyx/eval.h"
 
-namespace sardonyx::mil {
+namespace sardonyx::precision {
 
 struct ProbeFinding {
   const Value* value;
@@ -49,4 +49,4 @@ class Probe {
   Sight single_;
 };
 
-}  // namespace sardonyx::mil
+}  // namespace sardonyx::precision

@@ -1,13 +1,13 @@
 // Bounds of values, and the findings on half precision that follow from bounds and runs.
 // add_fp16_cast_bounds.sx tests the pass.
-#include "passes/mil/precision/half_ranges.h"
+#include "passes/precision/half_ranges.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "sardonyx/infer.h"
 
-namespace sardonyx::mil {
+namespace sardonyx::precision {
 namespace {
 
 // a lies in [-3, 5], p in [2, 7], n in [-7, -2]; u is not bounded.
@@ -423,4 +423,4 @@ TEST(HalfRanges, Text) {
 }
 
 }  // namespace
-}  // namespace sardonyx::mil
+}  // namespace sardonyx::precision

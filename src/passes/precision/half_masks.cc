@@ -1,4 +1,4 @@
-#include "passes/mil/precision/half_masks.h"
+#include "passes/precision/half_masks.h"
 
 #include <algorithm>
 #include <array>
@@ -6,9 +6,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "ir/tensor/tensor_transform.h"
 #include "ir/tensor/tensor_view.h"
 
-namespace sardonyx::mil {
+namespace sardonyx::precision {
 namespace {
 
 constexpr std::array<std::string_view, 25> kCarry = {
@@ -86,7 +87,7 @@ class Masked {
 
   void collect(Graph& g) {
     for (Node& n : g.nodes()) {
-      bool any = std::ranges::find(kCarry, n.op().name) != kCarry.end() &&
+      bool any = is_in(kCarry, n) &&
                  std::ranges::any_of(n.operands(), [&](const Use& u) { return is_masked(u.value); });
       for (const Body& body : n.bodies()) {
         collect(*body.graph);
@@ -144,10 +145,26 @@ TensorPtr saturated(const TensorPtr& t) {
   return Tensor::of<float>(DType::kF32, std::move(shape), out);
 }
 
+TensorPtr saved_from_zero(const Tensor& t) {
+  constexpr int64_t kSmall = 400;
+  if (t.is_promise() || t.size() >= kSmall) return nullptr;
+  const double least = std::ldexp(1.0, -24);
+  std::vector<double> all = doubles(t);
+  bool any = false;
+  for (double& e : all) {
+    std::byte half[2];
+    encode_element(DType::kF16, half, 0, e);
+    if (e == 0 || decode_element(DType::kF16, half, 0) != 0 || std::abs(e) <= std::ldexp(1.0, -149)) continue;
+    e = std::copysign(least, e);
+    any = true;
+  }
+  return any ? tensor_of(DType::kF32, {t.shape().begin(), t.shape().end()}, all) : nullptr;
+}
+
 std::unordered_set<const Value*> masked_values(Graph& function, HalfFits& fits) {
   Masked masked(fits);
   masked.collect(function);
   return std::move(masked.values);
 }
 
-}  // namespace sardonyx::mil
+}  // namespace sardonyx::precision

@@ -12,10 +12,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "passes/mil/params.h"
+#include "passes/precision/words.h"
 #include "sardonyx/eval.h"
 
-namespace sardonyx::mil {
+namespace sardonyx::precision {
 
 // Range of a value's finite elements. Constants from 1e38 on count as 65504; values masked by them are left
 // out.
@@ -90,4 +90,4 @@ void add_seen(const HalfRanges& ranges, NamedExtents& all);
 std::string ranges_text(const NamedExtents& ranges);
 NamedExtents parse_ranges(std::string_view text);
 
-}  // namespace sardonyx::mil
+}  // namespace sardonyx::precision

@@ -1,4 +1,4 @@
-#include "passes/mil/precision/probe.h"
+#include "passes/precision/probe.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,10 +8,10 @@
 
 #include "eval/watch.h"
 #include "ir/tensor/half.h"
-#include "passes/mil/precision/half_masks.h"
+#include "passes/precision/half_masks.h"
 #include "sardonyx/eval.h"
 
-namespace sardonyx::mil {
+namespace sardonyx::precision {
 namespace {
 
 constexpr double kMostWork = 1e7;  // in multiplications; rounding a number counts, too
@@ -31,12 +31,12 @@ double work_of(const Graph& g) {
   for (const Node& n : g.nodes()) {
     double one = 0;
     for (const Value& v : n.results()) one += 10 * size_of(v);
-    const bool product = n.is("matmul") || n.is("linear") || n.is("conv") || n.is("conv_transpose");
+    const bool product = is(n, "matmul") || is(n, "linear") || is(n, "conv") || is(n, "conv_transpose");
     if (product && n.input(1) != nullptr) {
-      const double rows = std::max(1.0, n.is("matmul") ? size_of(*n.result()) : size_of(*n.input(0)));
-      one += rows * std::max(1.0, size_of(*n.input(1))) / (n.is("matmul") && n.input(1)->ranked() ? 4 : 1);
+      const double rows = std::max(1.0, is(n, "matmul") ? size_of(*n.result()) : size_of(*n.input(0)));
+      one += rows * std::max(1.0, size_of(*n.input(1))) / (is(n, "matmul") && n.input(1)->ranked() ? 4 : 1);
     }
-    for (const Body& b : n.bodies()) one += (n.is("while_loop") ? kIterations : 1) * work_of(*b.graph);
+    for (const Body& b : n.bodies()) one += (is(n, "while_loop") ? kIterations : 1) * work_of(*b.graph);
     all += one;
   }
   return all;
@@ -80,8 +80,8 @@ double difference(const Array& a, const Array& b) {
 bool is_smooth(const Node& n) {
   static constexpr std::string_view kSteps[] = {"cast",  "ceil",   "floor", "floor_div", "mod",
                                                 "round", "select", "sign",  "threshold"};
-  const bool steps = std::ranges::find(kSteps, n.op().name) != std::end(kSteps);
-  return n.op().known && !steps && (n.has(Trait::kElementwise) || n.op().name.starts_with("reduce_"));
+  const bool steps = is_in(kSteps, n);
+  return n.op().known && !steps && (n.has(Trait::kElementwise) || word_of(n.op()).starts_with("reduce_"));
 }
 
 }  // namespace
@@ -166,4 +166,4 @@ std::vector<ProbeFinding> Probe::find(const HalfChoice& choice) const {
   return found;
 }
 
-}  // namespace sardonyx::mil
+}  // namespace sardonyx::precision

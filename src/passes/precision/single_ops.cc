@@ -1,25 +1,21 @@
-#include "passes/mil/precision/single_ops.h"
+#include "passes/precision/single_ops.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <ranges>
 
-#include "passes/mil/constants/weights.h"
-#include "passes/mil/precision/half_masks.h"
-#include "passes/mil/precision/probe.h"
+#include "ir/tensor/tensor_transform.h"
+#include "passes/precision/half_masks.h"
+#include "passes/precision/probe.h"
 
-namespace sardonyx::mil {
+namespace sardonyx::precision {
 namespace {
 
 constexpr int64_t kRead = 1 << 16;          // larger constants are not read
 constexpr double kCounts = 2048;            // half precision represents all integers up to this one
 const double kDigits = std::ldexp(1, -14);  // numbers below have fewer than 11 binary digits
-
-template <class Ops>
-bool is_in(const Ops& ops, const Node& n) {
-  return n.op().known && n.op().domain.empty() && std::ranges::find(ops, n.op().name) != std::end(ops);
-}
 
 bool is_single(const Value* v) { return v != nullptr && v->dtype() == DType::kF32; }
 
@@ -57,8 +53,8 @@ bool moves(const Node& n) {
 
 // A matrix product over an axis of size 1, as of positions and frequencies, is elementwise.
 bool is_outer_product(const Node& n) {
-  if (n.is("linear")) return n.input(1)->ranked() && n.input(1)->type()->rank() == 2 && n.input(1)->type()->dim(1).is(1);
-  const Value *x = n.is("matmul") ? n.input(0) : nullptr, *y = x != nullptr ? n.input(1) : nullptr;
+  if (is(n, "linear")) return n.input(1)->ranked() && n.input(1)->type()->rank() == 2 && n.input(1)->type()->dim(1).is(1);
+  const Value *x = is(n, "matmul") ? n.input(0) : nullptr, *y = x != nullptr ? n.input(1) : nullptr;
   if (y == nullptr || !x->ranked() || !y->ranked() || x->type()->rank() < 2 || y->type()->rank() < 2) return false;
   return x->type()->dim(x->type()->rank() - 1).is(1) && y->type()->dim(y->type()->rank() - 2).is(1);
 }
@@ -68,7 +64,7 @@ bool is_elementwise(const Node& n) {
   return n.has(Trait::kElementwise) || moves(n) || is_in(kByChannel, n) || is_outer_product(n);
 }
 
-bool sums(const Node& n) { return n.op().known && (n.op().name.starts_with("reduce_") || n.is("cumsum")); }
+bool sums(const Node& n) { return word_of(n.op()).starts_with("reduce_") || is(n, "cumsum"); }
 
 // A matrix product with a small operand, such as the coefficients of a solver.
 bool is_small_product(const Node& n) {
@@ -78,21 +74,21 @@ bool is_small_product(const Node& n) {
     for (Dim d : v->type()->dims()) size *= d.is_int() ? static_cast<double>(d.value()) : kCounts;
     return size <= 64;
   };
-  return (n.is("matmul") || n.is("linear")) && (is_small(n.input(0)) || is_small(n.input(1)));
+  return (is(n, "matmul") || is(n, "linear") || is(n, "gemm")) && (is_small(n.input(0)) || is_small(n.input(1)));
 }
 
-bool rounds(const Node* n) { return n != nullptr && (n->is("floor") || n->is("ceil") || n->is("round")); }
+bool rounds(const Node* n) { return n != nullptr && (is(*n, "floor") || is(*n, "ceil") || is(*n, "round")); }
 
 // A multiple of a whole number: floor(x), floor_div(x, y), and their products.
 bool is_step(const Node* n) {
-  const auto whole = [](const Node* m) { return rounds(m) || (m != nullptr && m->is("floor_div")); };
-  return whole(n) || (n != nullptr && n->is("mul") && (whole(n->input(0)->def()) || whole(n->input(1)->def())));
+  const auto whole = [](const Node* m) { return rounds(m) || (m != nullptr && is(*m, "floor_div")); };
+  return whole(n) || (n != nullptr && is(*n, "mul") && (whole(n->input(0)->def()) || whole(n->input(1)->def())));
 }
 
 // The value that v's elements come from, before ops that move elements.
 const Value* source(const Value* v) {
-  while (v->def() != nullptr && moves(*v->def()) && !v->def()->is("select") && !v->def()->is("concat") &&
-         !v->def()->is("stack"))
+  while (v->def() != nullptr && moves(*v->def()) && !is(*v->def(), "select") && !is(*v->def(), "concat") &&
+         !is(*v->def(), "stack"))
     v = v->def()->input(0);
   return v;
 }
@@ -100,34 +96,44 @@ const Value* source(const Value* v) {
 // x - max(x), or x - max(x, y): never above zero, which bounds of the operands do not show.
 bool is_below_its_maximum(const Value* v) {
   const Node* n = source(v)->def();
-  if (n == nullptr || !n->is("sub")) return false;
+  if (n == nullptr || !is(*n, "sub")) return false;
   const Value* x = source(n->input(0));
   const Node* most = source(n->input(1))->def();
   if (most == nullptr) return false;
-  if (most->is("reduce_max")) return source(most->input(0)) == x;
-  return most->is("maximum") && (source(most->input(0)) == x || source(most->input(1)) == x);
+  if (is(*most, "reduce_max")) return source(most->input(0)) == x;
+  return is(*most, "maximum") && (source(most->input(0)) == x || source(most->input(1)) == x);
 }
 
 // The sum of exp(x - max(x)), which is at least 1.
 bool is_sum_of_softmax(const Value* v) {
   const Node* n = source(v)->def();
-  if (n == nullptr || !n->is("reduce_sum")) return false;
+  if (n == nullptr || !is(*n, "reduce_sum")) return false;
   const Node* exp = source(n->input(0))->def();
-  return exp != nullptr && exp->is("exp") && is_below_its_maximum(exp->input(0));
+  return exp != nullptr && is(*exp, "exp") && is_below_its_maximum(exp->input(0));
 }
 
 bool is_square(const Value* v) {
   const Node* n = v->def();
-  return n != nullptr && (n->is("square") || (n->is("mul") && n->input(0) == n->input(1)));
+  return n != nullptr && (is(*n, "square") || (is(*n, "mul") && n->input(0) == n->input(1)));
 }
 
 // Whether squares are added up, as for a norm.
 bool is_summed(const Value& v) {
   return std::ranges::any_of(v.uses(), [](const Use& u) {
     const Node& n = *u.owner;
-    return sums(n) || (n.is("add") && is_square(n.input(0)) && is_square(n.input(1)));
+    return sums(n) || (is(n, "add") && is_square(n.input(0)) && is_square(n.input(1)));
   });
 }
+
+double size_of(const Value* v) {
+  if (v == nullptr || !v->ranked()) return std::numeric_limits<double>::infinity();
+  double size = 1;
+  for (Dim d : v->type()->dims()) size *= d.is_int() ? static_cast<double>(d.value()) : std::numeric_limits<double>::infinity();
+  return size;
+}
+
+// How many numbers a sum has, or a running sum may have; infinite or NaN if that is not known.
+double terms(const Node& n) { return is(n, "cumsum") ? size_of(n.input(0)) : size_of(n.input(0)) / size_of(n.result()); }
 
 bool fits(const Extent& e, double limit) { return e.low >= -limit && e.high <= limit; }
 
@@ -167,7 +173,7 @@ bool SingleOps::contains(const Node& n, size_t operand) const {
   const Slot *slot = slot_of(n.op(), operand, n.num_inputs()), *first = slot_of(n.op(), 0, n.num_inputs());
   return slot != nullptr && slot->type_var != first->type_var &&
          std::ranges::any_of(kPrecisions, [&](const OperandPrecision& row) {
-           return row.precision == Precision::kExact && n.is(row.op) && slot->name == row.operand;
+           return row.precision == Precision::kExact && is(n, row.op) && slot_word(n, operand) == row.operand;
          });
 }
 
@@ -186,18 +192,16 @@ void SingleOps::require(Graph& g, bool in_loop) {
     return found;
   }();
   for (Node& n : g.nodes()) {
-    for (const Body& b : n.bodies()) require(*b.graph, in_loop || n.is("while_loop"));
-    if (!n.op().known || !n.op().domain.empty()) continue;
-    const auto [first, last] = rows.equal_range(n.op().name);
+    for (const Body& b : n.bodies()) require(*b.graph, in_loop || is(n, "while_loop"));
+    const auto [first, last] = rows.equal_range(word_of(n.op()));
     for (auto row = first; row != last; ++row) {
       for (size_t i = 0; i < n.num_inputs(); ++i) {
-        const Slot* slot = slot_of(n.op(), i, n.num_inputs());
-        if (slot != nullptr && slot->name == row->second->operand && is_single(n.input(i)))
+        if (slot_word(n, i) == row->second->operand && is_single(n.input(i)))
           require(n, i, *row->second, in_loop);
       }
     }
     // Rounding remainders: x - floor(x), x - floor(x / y) * y.
-    if (n.is("sub") && is_single(n.input(0)) && (is_step(n.input(0)->def()) || is_step(n.input(1)->def()))) {
+    if (is(n, "sub") && is_single(n.input(0)) && (is_step(n.input(0)->def()) || is_step(n.input(1)->def()))) {
       keep(n);
       for (const Use& u : n.operands()) demand(u.value, Through::kElementwise);
     }
@@ -208,7 +212,7 @@ void SingleOps::require(Node& n, size_t operand, const OperandPrecision& row, bo
   const Value* v = n.input(operand);
   switch (row.precision) {
     case Precision::kExact:
-      if (n.is("cast") && !is_integer(n.result(0)->dtype())) return;
+      if (is(n, "cast") && !is_integer(n.result(0)->dtype())) return;
       if (!contains(n, operand)) keep(n);
       return demand(v, Through::kElementwise);
     case Precision::kExactInLoops:
@@ -239,18 +243,10 @@ void SingleOps::drain() {
     const Value* v = left_.back();
     left_.pop_back();
     const Through through = demanded_[v];
+    for (const Value* other : taken_by(*v)) demand(other, through);
     const Node* def = v->def();
-    const Node* owner = def != nullptr && !def->bodies().empty() ? def
-                        : v->kind() == ValueKind::kInput         ? v->graph()->parent()
-                                                                 : nullptr;
-    if (owner != nullptr) {  // a loop variable, or a result of a cond
-      if (owner->is("while_loop")) demand(owner->input(v->index()), through);
-      for (const Body& b : owner->bodies()) {
-        if (v->index() < b.graph->outputs().size()) demand(b.graph->output(v->index()), through);
-      }
-    }
-    if (def == nullptr || owner != nullptr) continue;
-    const bool sum = through == Through::kSums && (sums(*def) || def->is("softmax") || is_small_product(*def));
+    if (def == nullptr || !def->bodies().empty()) continue;
+    const bool sum = through == Through::kSums && (sums(*def) || is(*def, "softmax") || is_small_product(*def));
     if (!sum && !is_elementwise(*def)) continue;
     keep(*def);
     for (const Use& u : def->operands()) demand(u.value, through);
@@ -301,18 +297,18 @@ bool SingleOps::is_rounded(const Value* v) const {
   if (!e.whole || fits(e, kCounts)) return false;
   if (v->is_constant())
     return v->constant()->size() > 1 && std::ranges::any_of(elements(v, kRead), [](double x) { return half(x) != x; });
-  return v->def() == nullptr || v->def()->is("cast") || kept_.contains(v->def());
+  return v->def() == nullptr || is(*v->def(), "cast") || kept_.contains(v->def());
 }
 
 // Why the op's result may exceed 65504 although its operands do not; empty if it does not.
 std::string_view SingleOps::leaves_range(Node& n) {
   for (const OperandPrecision& row : kPrecisions) {
-    if (!n.is(row.op)) continue;
+    if (!is(n, row.op)) continue;
     const Value* v = operand(n, context_, row.operand);
     if (!is_single(v)) continue;
     const Extent e = ranges_.bounds(*v);
     if (row.precision == Precision::kBelow) {
-      const bool both = !n.is("exp") && !n.is("exp2");
+      const bool both = !is(n, "exp") && !is(n, "exp2");
       if (e.high > row.limit || (both && e.low < -row.limit)) return is_below_its_maximum(v) ? "" : "it has no bound";
     }
     if (row.precision == Precision::kSquared && !fits(e, row.limit) && (sums(n) || is_summed(*n.result())))
@@ -329,7 +325,10 @@ std::string_view SingleOps::leaves_range(Node& n) {
       if (y.known() && !fits(y, kLargestHalf)) return "it may exceed 65504";
     }
   }
-  if (n.is("mul") && is_square(n.result()) && is_single(n.result()) && !fits(ranges_.bounds(*n.input(0)), 255) &&
+  if (n.op().dialect == DialectId::kOnnx && (is(n, "reduce_sum") || is(n, "cumsum")) && is_single(n.result()) &&
+      !ranges_.bounds(*n.result()).known() && !(terms(n) <= kCounts))
+    return "it sums more than 2048 numbers";
+  if (is(n, "mul") && is_square(n.result()) && is_single(n.result()) && !fits(ranges_.bounds(*n.input(0)), 255) &&
       is_summed(*n.result()))
     return "sums of squares may exceed 65504";
   for (const Value& v : n.results()) {
@@ -345,12 +344,13 @@ std::string_view SingleOps::leaves_range(Node& n) {
 }
 
 void SingleOps::spread(Graph& g) {
-  static constexpr std::string_view kGrow[] = {"abs",         "add",        "cumsum",     "maximum", "minimum", "reduce_max",
-                                               "reduce_mean", "reduce_min", "reduce_sum", "relu",    "square",  "sub"};
+  static constexpr std::string_view kGrow[] = {"abs",        "add",         "cumsum",     "maximum",    "minimum", "neg",
+                                               "reduce_max", "reduce_mean", "reduce_min", "reduce_sum", "relu",    "square",
+                                               "sub"};
   static constexpr std::string_view kOther[] = {"argsort", "band_part", "topk"};
   for (Node& n : g.nodes()) {
     for (const Body& b : n.bodies()) spread(*b.graph);
-    if (!n.op().known || !n.bodies().empty() || n.is("cast") || n.has(Trait::kConstant)) continue;
+    if (!n.op().known || !n.bodies().empty() || is(n, "cast") || n.has(Trait::kConstant)) continue;
     const bool light = is_elementwise(n) || sums(n) || is_in(kOther, n);
     bool reads_large = false, reads_rounded = false, all_whole = true;
     for (const Use& u : n.operands()) {
@@ -367,7 +367,7 @@ void SingleOps::spread(Graph& g) {
     if (!why.empty() && !kept_.contains(&n)) keep(n, why);
     const bool reads_outside = std::ranges::any_of(n.operands(), [&](const Use& u) { return outside_.contains(u.value); });
     if (reads_outside || makes_rounded || (light && (reads_large || reads_rounded))) keep(n);
-    const bool scaled = n.is("mul") && (n.input(0)->is_constant() || n.input(1)->is_constant() || n.input(0) == n.input(1));
+    const bool scaled = is(n, "mul") && (n.input(0)->is_constant() || n.input(1)->is_constant() || n.input(0) == n.input(1));
     const bool grows = is_in(kGrow, n) || moves(n) || scaled;
     if (!(reads_large && grows) && why.empty()) continue;
     for (const Value& v : n.results()) {
@@ -390,7 +390,7 @@ void SingleOps::probe(const std::function<bool(const Node&)>& is_half) {
       if (f.by_itself && !outside_.insert(f.value).second) continue;
       if (!f.by_itself && demanded_.contains(f.value)) continue;
       any = true;
-      if (!kept_.contains(&n) && !n.is("cast")) keep(n, f.why);
+      if (!kept_.contains(&n) && !is(n, "cast")) keep(n, f.why);
       if (f.by_itself) continue;
       demanded_[f.value] = Through::kSums;
       for (const Use& u : n.operands()) demand(u.value, Through::kSums);
@@ -401,4 +401,4 @@ void SingleOps::probe(const std::function<bool(const Node&)>& is_half) {
   }
 }
 
-}  // namespace sardonyx::mil
+}  // namespace sardonyx::precision

@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "passes/mil/params.h"
+#include "passes/precision/words.h"
 
-namespace sardonyx::mil {
+namespace sardonyx::precision {
 
 inline constexpr double kLargestHalf = 65504;
 inline constexpr double kAsGoodAsInfinite = 1e38;  // numbers this large are masks, whose value does not matter
@@ -37,7 +37,11 @@ bool only_hides(const Tensor& t);
 // The tensor with larger elements clamped to 65504 and -65504. Infinite ones stay.
 TensorPtr saturated(const TensorPtr& t);
 
+// The constant with the least numbers of half precision in place of those that would round to zero; null if
+// there are none, and for 400 elements or more, among which zeros are assumed to be those of a sparse matrix.
+TensorPtr saved_from_zero(const Tensor& t);
+
 // Values that a constant above 65504 may have masked: by arithmetic, or by moving or choosing elements.
 std::unordered_set<const Value*> masked_values(Graph& function, HalfFits& fits);
 
-}  // namespace sardonyx::mil
+}  // namespace sardonyx::precision

@@ -1,10 +1,10 @@
-// Operands of Core ML's ops whose rounding to half precision would make results wrong.
+// Operands of ops, in the words of words.h, whose rounding to half precision would make results wrong.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
-namespace sardonyx::mil {
+namespace sardonyx::precision {
 
 enum class Precision : uint8_t {
   kExact,         // must be computed in single precision, like all elementwise arithmetic before it
@@ -84,4 +84,4 @@ inline constexpr OperandPrecision kPrecisions[] = {
 };
 // clang-format on
 
-}  // namespace sardonyx::mil
+}  // namespace sardonyx::precision

@@ -1,5 +1,5 @@
 // Which constants half precision cannot represent. add_fp16_cast.sx tests what the pass does with them.
-#include "passes/mil/precision/half_masks.h"
+#include "passes/precision/half_masks.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "ir/tensor/tensor_transform.h"
 
-namespace sardonyx::mil {
+namespace sardonyx::precision {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -51,4 +51,4 @@ TEST(HalfFits, ReadsEachConstantOnceHoweverItIsTransposed) {
 }
 
 }  // namespace
-}  // namespace sardonyx::mil
+}  // namespace sardonyx::precision

@@ -1,4 +1,4 @@
-#include "passes/mil/precision/half_ranges.h"
+#include "passes/precision/half_ranges.h"
 
 #include <fmt/format.h>
 
@@ -10,10 +10,10 @@
 #include <unordered_map>
 
 #include "eval/watch.h"
-#include "passes/mil/constants/weights.h"
-#include "passes/mil/precision/half_masks.h"
+#include "ir/tensor/tensor_transform.h"
+#include "passes/precision/half_masks.h"
 
-namespace sardonyx::mil {
+namespace sardonyx::precision {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -106,7 +106,7 @@ struct At {
   }
   // NaN if unknown.
   double number(std::string_view slot) const {
-    return OpReader(n, context.facts).number_in(slot).value_or(std::numeric_limits<double>::quiet_NaN());
+    return precision::number(n, context, slot).value_or(std::numeric_limits<double>::quiet_NaN());
   }
   // The number of elements of x per element of the result; infinite or NaN if unknown.
   double count() const { return size(*value("x")) / size(*n.result()); }
@@ -180,7 +180,7 @@ void add_elementwise(BoundsOfOps& m) {
     const Extent x = at.in("x");
     if (x.low < 0) return Extent();
     const double epsilon = at.value("epsilon") != nullptr ? at.number("epsilon") : 0;
-    const auto of = [&](double v) { return at.n.is("rsqrt") ? 1 / std::sqrt(v + epsilon) : 1 / (v + epsilon); };
+    const auto of = [&](double v) { return is(at.n, "rsqrt") ? 1 / std::sqrt(v + epsilon) : 1 / (v + epsilon); };
     return Extent{of(x.high), of(x.low)};
   };
   m["pow"] = [](const At& at) {
@@ -219,10 +219,13 @@ void add_elementwise(BoundsOfOps& m) {
     if (y.low <= 0 && y.high >= 0) return Extent();
     return times(at.in("x"), {1 / y.high, 1 / y.low});
   };
+  m["neg"] = [](const At& at) { return Extent{-at.in("x").high, -at.in("x").low}; };
   m["maximum"] = [](const At& at) {
+    if (at.n.num_inputs() != 2) return all_operands(at);
     return Extent{std::max(at.in("x").low, at.in("y").low), std::max(at.in("x").high, at.in("y").high)};
   };
   m["minimum"] = [](const At& at) {
+    if (at.n.num_inputs() != 2) return all_operands(at);
     return Extent{std::min(at.in("x").low, at.in("y").low), std::min(at.in("x").high, at.in("y").high)};
   };
 }
@@ -305,11 +308,10 @@ void add_products_and_normalizations(BoundsOfOps& m) {
     return product_with(widest_row(*at.value("weight"), 0, at.ranges.most_read()), at.in("x"), at.in("bias"));
   };
   m["matmul"] = [](const At& at) {
-    const Matmul matmul(at.n, at.context.facts);
     for (bool right : {true, false}) {
       const Value* w = at.value(right ? "y" : "x");
       if (!w->is_constant()) continue;
-      const bool flipped = right ? matmul.transpose_y() : matmul.transpose_x();
+      const bool flipped = is_transposed(at.n, at.context, right ? 1 : 0);
       const size_t rank = w->constant()->rank();
       // With batches, the sum has more terms than in the product: the bound is larger, never smaller. A
       // vector is summed as a whole.
@@ -318,14 +320,14 @@ void add_products_and_normalizations(BoundsOfOps& m) {
     }
     const Value& x = *at.value("x");
     if (!x.ranked()) return Extent();
-    const double terms = length(x.type()->dim(x.type()->rank() - (matmul.transpose_x() ? 2 : 1)));
+    const double terms = length(x.type()->dim(x.type()->rank() - (is_transposed(at.n, at.context, 0) ? 2 : 1)));
     const double widest = product(terms, product(at.in("x").magnitude(), at.in("y").magnitude()));
     return Extent{-widest, widest};
   };
   m["layer_norm"] = [](const At& at) {
     if (!at.value("x")->ranked()) return Extent();
     const Type* x = at.value("x")->type();
-    const auto axes = LayerNorm(at.n, at.context.facts).axes();
+    const auto axes = normalized_axes(at.n, at.context);
     double count = 1;
     for (size_t i = 0; i < x->rank(); ++i) {
       if (!axes || std::ranges::find(*axes, static_cast<int64_t>(i)) != axes->end()) count *= length(x->dim(i));
@@ -410,6 +412,7 @@ bool HalfRanges::is_whole(Node& n) {
                                                "maximum",
                                                "minimum",
                                                "mod",
+                                               "neg",
                                                "one_hot",
                                                "pad",
                                                "range_1d",
@@ -431,20 +434,20 @@ bool HalfRanges::is_whole(Node& n) {
                                                "tile",
                                                "topk",
                                                "transpose"};
-  const auto in = [&](const auto& ops) { return std::ranges::find(ops, n.op().name) != std::end(ops); };
+  const auto in = [&](const auto& ops) { return is_in(ops, n); };
   const auto all = [&] {
     return std::ranges::all_of(n.operands(), [&](const Use& u) {
       return u.value == nullptr || !is_float(u.value->dtype()) || bounds(*u.value).whole;
     });
   };
-  if (n.is("cast")) return is_whole_type(n.input(0)->dtype()) || is_whole_type(n.result(0)->dtype()) || all();
+  if (is(n, "cast")) return is_whole_type(n.input(0)->dtype()) || is_whole_type(n.result(0)->dtype()) || all();
   if (in(kRounds)) return true;
-  if (n.is("mul")) {  // one factor may be a sign
+  if (is(n, "mul")) {  // one factor may be a sign
     const Extent x = bounds(*n.input(0)), y = bounds(*n.input(1));
     const auto is_sign = [](const Extent& e) { return e.low == e.high && std::abs(e.low) == 1; };
     return (x.whole && is_sign(y)) || (y.whole && is_sign(x));
   }
-  if (n.is("matmul") || n.is("linear") || n.is("conv")) {
+  if (is(n, "matmul") || is(n, "linear") || is(n, "conv")) {
     if (!bounds(*n.input(0)).whole) return false;
     for (size_t i = 1; i < n.num_inputs(); ++i) bound_constant(n.input(i), kAll);
     return all();
@@ -456,7 +459,7 @@ void HalfRanges::bound(Graph& g) {
   for (Node& n : g.nodes()) {
     for (const Use& u : n.operands()) bound_constant(u.value, most_read_);
     for (const Body& b : n.bodies()) bound(*b.graph);
-    if (n.is("cond")) {
+    if (is(n, "cond")) {
       for (size_t i = 0; i < n.num_results(); ++i) {
         Extent e{kInf, -kInf};
         for (const Body& b : n.bodies()) e = join(e, bounds(*b.graph->output(i)));
@@ -464,14 +467,14 @@ void HalfRanges::bound(Graph& g) {
       }
     }
     if (!n.op().known || n.unchecked()) continue;
-    const auto rule = bounds_of_ops().find(n.op().name);
+    const auto rule = bounds_of_ops().find(word_of(n.op()));
     Extent e;
     if (rule != bounds_of_ops().end()) e = rule->second(At{n, context_, *this});
     if (std::isnan(e.low) || std::isnan(e.high)) e = {};
     e.whole = is_whole(n);
     if (rule == bounds_of_ops().end() && !e.whole) continue;
     for (Value& v : n.results()) {
-      if (is_float(v.dtype()) || n.is("cast")) bounds_[&v] = e;
+      if (is_float(v.dtype()) || is(n, "cast")) bounds_[&v] = e;
     }
   }
   for (const Port& p : g.outputs()) bound_constant(p.use->value, most_read_);
@@ -549,7 +552,7 @@ HalfFinding HalfRanges::judge(const Node& n) const {
     if (f.verdict > worst.verdict) worst = f;
   };
   for (const Use& u : n.operands()) check(u.value, false);
-  for (const Value& v : n.results()) check(&v, n.is("reduce_l2_norm"));  // the sum under its root
+  for (const Value& v : n.results()) check(&v, is(n, "reduce_l2_norm"));  // the sum under its root
   return worst;
 }
 
@@ -587,4 +590,4 @@ NamedExtents parse_ranges(std::string_view text) {
   return all;
 }
 
-}  // namespace sardonyx::mil
+}  // namespace sardonyx::precision
