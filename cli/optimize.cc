@@ -32,7 +32,9 @@ PassRequest request_of(const Given& given, const std::string& passes, DialectId 
   add_pipeline(passes, request);
   if (given.has("precision"))
     request.options.emplace_back("precision", coreml_precision(given) == CoremlPrecision::kF16 ? "f16" : "f32");
-  if (given.has("keep-f32")) request.options.emplace_back("add_fp16_cast.skip_ops", given.text("keep-f32"));
+  if (given.has("keep-f32"))
+    request.options.emplace_back(dialect == DialectId::kMil ? "add_fp16_cast.skip_ops" : "cast_to_half.keep",
+                                 given.text("keep-f32"));
   std::string types;  // one per line: names may contain commas
   for (const std::string& type : given.list("output-type")) types += long_type(type) + '\n';
   if (!types.empty()) request.options.emplace_back("update_output_dtypes.types", types);
@@ -51,6 +53,13 @@ PassRequest request_of(const Given& given, const std::string& passes, DialectId 
 std::string change(double before, double after) {
   if (before == after || before == 0) return {};
   return fmt::format("  {:+.1f} %", 100 * (after - before) / before);
+}
+
+// What cast_to_half changed, and why nodes stayed.
+void print_precision(const OptimizeReport& r) {
+  const auto pass = std::ranges::find(r.passes.passes, "cast_to_half", &PassReport::name);
+  if (pass == r.passes.passes.end()) return;
+  for (const auto& [what, times] : pass->counts) say("  {:<12} {:>12} {:>12}  {}\n", "", "", times, what);
 }
 
 void print_report(const std::string& in, const std::string& out, const OptimizeReport& r, bool is_verbose) {
@@ -87,6 +96,7 @@ void print_report(const std::string& in, const std::string& out, const OptimizeR
     }
   }
   if (same > 0) say("  {} operator{} as before\n", same, same == 1 ? "" : "s");
+  print_precision(r);
   constexpr size_t kFewRows = 12;
   if (r.savings) print_savings(r, is_verbose ? SIZE_MAX : kFewRows);
   if (r.passes.evaluations > 0) say("  {} evaluations before and after compared\n", r.passes.evaluations);

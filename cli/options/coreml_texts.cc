@@ -176,7 +176,7 @@ ordered_json json_of(const std::vector<std::string>& list) { return list; }
 
 CoremlPrecision coreml_precision(const Given& given) {
   const std::string precision = given.text("precision", "f16");
-  if (precision != "f16" && precision != "f32") refuse(fmt::format("Core ML computes in f16 or f32, not in {}", precision));
+  if (precision != "f16" && precision != "f32") refuse(fmt::format("models compute in f16 or f32, not in {}", precision));
   return precision == "f16" ? CoremlPrecision::kF16 : CoremlPrecision::kF32;
 }
 

@@ -212,9 +212,9 @@ constexpr std::pair<std::string_view, std::string_view> kOtherOptions[] = {
     {"--batch-size", "--input-shape NAME:8,3,224,224, with the batch size in its place"},
     {"-f", "no option is needed: an existing file is replaced"},
     {"--force", "no option is needed: an existing file is replaced"},
-    {"--fp16", "--precision f16, for Core ML"},
-    {"--half", "--precision f16, for Core ML"},
-    {"--dtype", "--precision f16, for Core ML"},
+    {"--fp16", "--precision f16"},
+    {"--half", "--precision f16"},
+    {"--dtype", "--precision f16"},
     {"--convert-to", "no option is needed: the suffix of -o decides the format"},
     {"--minimum-deployment-target", "--target iOS17"},
 };

@@ -74,11 +74,12 @@ constexpr Option kOptions[] = {
     {"convert/fFcl compare/o info/f", "--target", "RUNTIME",
      "What must run the model: a runtime (ort-1.17) or web, for ONNX; iOS15 to iOS18, iOS26 (default: iOS17) or macOS, for "
      "Core ML"},
-    {"convert/fFc optimize/m compare/hf info/f", "--precision", "f32|f16|f64",
-     "Precision of the computation. For Core ML f16 (default of convert) or f32; of functions f64 keeps 64-bit types. With "
+    {"convert/fFc optimize/om compare/hf info/f", "--precision", "f32|f16|f64",
+     "Precision of the computation: f16 (default of convert for Core ML) or f32; of functions f64 keeps 64-bit types. With "
      "compare: the ops of "
      "one Core ML program that f16 would break"},
-    {"convert/Fc optimize/m", "--keep-f32", "OPS", "Ops that stay in single precision: names, or auto for those that overflow"},
+    {"convert/Fc optimize/om", "--keep-f32", "OPS",
+     "Ops that stay in single precision: names, or auto (Core ML) for those that overflow"},
     {"optimize/m compare/h", "--calibrate", "INPUT...",
      "Inputs of a run (.npz, NAME=FILE.npy, NAME=VALUE): ops that overflow there stay in single precision"},
     {"convert/Fc optimize/o", "--input-shape", "SHAPE...",

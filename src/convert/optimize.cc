@@ -15,6 +15,7 @@
 #include "convert/interface/input_shapes.h"
 #include "convert/interface/submodel.h"
 #include "convert/opset_hint.h"
+#include "inspect/compare_models.h"
 #include "inspect/savings.h"
 #include "io/added_nodes.h"
 #include "io/text/program_file.h"
@@ -110,7 +111,9 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   outside.restore();
   origins.restore();
   if (is_verified && !report.passes.passes.empty()) {
-    const ValueCheck check = check_results(*original, m, request, numerics, options.tolerance, report.passes);
+    std::optional<Tolerance> bound = options.tolerance;
+    if (!bound && computes_in_half(m)) bound = Tolerance{.rtol = 0, .atol = 0, .of_largest = kHalfShare};
+    const ValueCheck check = check_results(*original, m, request, numerics, bound, report.passes);
     if (check.runs > 0) report.largest_error = check.largest_error;
     report.largest_at = check.largest_at;
     observers.progress({}, 1, 1);

@@ -105,7 +105,8 @@ ModelComparison compare_models(Model& before, Model& after, Numerics numerics, s
   }
   const bool across = before.dialect() != after.dialect();
   std::optional<Tolerance> bound = tolerance;
-  if (across && !bound && (computes_in_half(before) || computes_in_half(after)))
+  const bool half_before = computes_in_half(before), half_after = computes_in_half(after);
+  if (!bound && (across ? half_before || half_after : half_before != half_after))
     bound = Tolerance{.rtol = 0, .atol = 0, .of_largest = kHalfShare};
   ValueCheck check = across ? compare_across(before, after, bound) : compare_whole(before, after, numerics, bound);
   ModelComparison found{.runs = check.runs,

@@ -89,14 +89,14 @@ void refuse_compression(std::string_view name, const PassRequest& request) {
 
 constexpr std::string_view kPrecision = "precision";
 
-// Reads the run-wide option `precision`: whether Core ML presets end in half precision.
+// Reads the run-wide option `precision`: whether presets of Core ML, and all pipelines of ONNX, end in half
+// precision.
 bool wants_half(const PassRequest& request, DialectId dialect) {
   bool half = false;
   for (const auto& [option, value] : request.options) {
     if (option != kPrecision) continue;
-    if (dialect != DialectId::kMil || (value != "f16" && value != "f32")) {
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("precision is f16 or f32, for Core ML programs, not '{}'", value));
-    }
+    if (dialect == DialectId::kJax || (value != "f16" && value != "f32"))
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("precision is f16 or f32, not '{}'", value));
     half = value == "f16";
   }
   return half;
@@ -331,20 +331,29 @@ Pipeline make_pipeline(const PassRequest& request, DialectId dialect) {
                                 .repeats = repeats,
                                 .ready = &ready_pass(p)});
   };
-  if (request.inline_functions && dialect == DialectId::kOnnx) add("inline_functions", /*bodies=*/true, /*repeats=*/false);
-  const bool half = wants_half(request, dialect);
-  for (const std::string& name : request.passes) {
-    const auto all = presets();
-    const auto preset = std::find_if(all.begin(), all.end(), [&](const Preset& p) { return p.name == name; });
-    if (preset == all.end()) {
-      add(name, /*bodies=*/true, /*repeats=*/false);
-      continue;
+  const bool half = wants_half(request, dialect), half_onnx = half && dialect == DialectId::kOnnx;
+  // A function has one type for all of its calls.
+  if ((request.inline_functions || half_onnx) && dialect == DialectId::kOnnx)
+    add("inline_functions", /*bodies=*/true, /*repeats=*/false);
+  const auto add_requested = [&] {
+    for (const std::string& name : request.passes) {
+      const auto all = presets();
+      const auto preset = std::find_if(all.begin(), all.end(), [&](const Preset& p) { return p.name == name; });
+      if (preset == all.end()) {
+        add(name, /*bodies=*/true, /*repeats=*/false);
+        continue;
+      }
+      if (preset->dialect) require_dialect(name, *preset->dialect, dialect);
+      pipeline.entries.reserve(pipeline.entries.size() + preset->items.size() + 1);
+      for (const Preset::Item& item : preset->items) {
+        if (!item.half || half) add(item.pass, item.bodies, item.repeats);
+      }
     }
-    if (preset->dialect) require_dialect(name, *preset->dialect, dialect);
-    pipeline.entries.reserve(pipeline.entries.size() + preset->items.size() + 1);
-    for (const Preset::Item& item : preset->items) {
-      if (!item.half || half) add(item.pass, item.bodies, item.repeats);
-    }
+  };
+  add_requested();
+  if (half_onnx) {
+    add("cast_to_half", /*bodies=*/true, /*repeats=*/false);
+    add_requested();  // casts meet nodes that can do without them
   }
   const auto prunes = [](const PipelineEntry& e) { return e.name == "prune_unused_graph_inputs"; };
   if (request.prune_inputs && dialect == DialectId::kOnnx &&

@@ -13,6 +13,7 @@ from sardonyx._models.options import DEFAULTS, DOC, FIELDS, OptimizeOptions
 from sardonyx._models.sources import bytes_of
 from sardonyx._progress import shown
 from sardonyx._require import one_of, require, with_options
+from sardonyx._values import precision_of
 
 
 @with_options(DEFAULTS, DOC)
@@ -88,6 +89,12 @@ def request(options: Mapping[str, Any], of_passes: Sequence[tuple[str, str]] = (
     wanted = {field: _AS_NATIVE.get(keyword, bool)(given[keyword]) for field, keyword in FIELDS.items()}
     wanted["request.passes"], of_file = _pipeline("passes", given["passes"])
     wanted["request.options"] = [*of_file, *wanted["request.options"], *of_passes]
+    if given["precision"] is not None:
+        wanted["request.options"].append(("precision", precision_of(given["precision"])))
+    if given["keep_f32"]:
+        if given["precision"] is None:
+            raise Error("keep_f32 is for half precision", notes=['help: precision="f16"'])
+        wanted["request.options"].append(("cast_to_half.keep", ",".join(_names("keep_f32", given["keep_f32"]))))
     rtol, atol = (_tolerance(name, given[name]) for name in ("rtol", "atol"))
     return wanted if rtol is None and atol is None else wanted | {"tolerance": (rtol or 0.0, atol or 0.0)}
 

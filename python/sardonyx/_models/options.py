@@ -24,6 +24,11 @@ class OptimizeOptions(TypedDict, total=False):
     opset: int | None
     """The opset to convert the model to first: newer (fusions may use its operators: Gelu since 20,
     Attention since 23) or older. `None` keeps the model's. Raises when that opset cannot express a node."""
+    precision: str | None
+    """"f16": compute in half precision, and store weights in it, but for what that would make wrong. Inputs
+    and results keep their types, calls of functions are inlined. The report counts what stayed, and why."""
+    keep_f32: str | Sequence[str]
+    """Names of nodes or values that stay in single precision."""
     fold_budget: int
     """Bytes by which folding may grow the model. 0: 4 KiB for each removed node, 1 % in all."""
     prune_inputs: bool
@@ -60,6 +65,8 @@ DEFAULTS: dict[str, Any] = {
     "inputs": (),
     "outputs": (),
     "opset": None,
+    "precision": None,
+    "keep_f32": (),
     "fold_budget": 0,
     "prune_inputs": False,
     "keep_names": False,
@@ -103,6 +110,10 @@ DOC = """\
         opset: The opset to convert the model to first: newer (fusions may use its operators: Gelu since 20,
             Attention since 23) or older. `None` keeps the model's. Raises when that opset cannot express a
             node.
+        precision: "f16": compute in half precision, and store weights in it, but for what that would make
+            wrong. Inputs and results keep their types, calls of functions are inlined. The report counts
+            what stayed, and why.
+        keep_f32: Names of nodes or values that stay in single precision.
         fold_budget: Bytes by which folding may grow the model. 0: 4 KiB for each removed node, 1 % in all.
         prune_inputs: Drop unused inputs.
         keep_names: Keep a name only where it means the same elements: changed weights get new names.

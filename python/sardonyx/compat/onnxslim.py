@@ -42,7 +42,7 @@ def slim(
         inputs, outputs: Keep only what lies between these values: "NAME" or "NAME:fp32".
         skip_optimizations, skip_fusion_patterns: Names of onnxslim's optimizations and patterns, or of passes
             of Sardonyx.
-        dtype: Refused, unless None.
+        dtype: "fp16" computes in half precision but for what that would make wrong; others are refused.
         save_as_external_data: Write weights to a file beside `output_model`.
         model_check_inputs: "NAME:1,3" or "NAME:file.npy" for `model_check`.
         no_shape_infer, verbose: Taken, without effect.
@@ -54,7 +54,10 @@ def slim(
     Raises:
         sardonyx.Error: damaged models, and keywords that ask for what Sardonyx does not do.
     """
-    wanted = {"dtype": dtype, **{k: v for k, v in others.items() if k in ("inspect", "dump_to_disk")}}
+    wanted = {
+        "dtype": None if dtype == "fp16" else dtype,
+        **{k: v for k, v in others.items() if k in ("inspect", "dump_to_disk")},
+    }
     if unknown := [k for k in others if k not in ("inspect", "dump_to_disk")]:
         raise unknown_keyword("compat.onnxslim.slim", unknown[0], [*inspect.signature(slim).parameters])
     for name, value in wanted.items():
@@ -77,6 +80,7 @@ def slim(
         folder,
         skip=list(dict.fromkeys(skip)),
         input_shapes=_shapes(input_shapes) or None,
+        precision="f16" if dtype == "fp16" else None,
     )
     if model_check:
         shapes, data = {}, {}
@@ -86,7 +90,8 @@ def slim(
                 data[name] = np.load(text)
             else:
                 shapes[name] = [int(n) for n in text.split(",")]
-        if not agree(proto, after, 1, shapes, data, "random", 1e-3, 1e-4):
+        bounds = (1e-2, 1e-2) if dtype == "fp16" else (1e-3, 1e-4)
+        if not agree(proto, after, 1, shapes, data, "random", *bounds):
             return None
     if output_model is None:
         return after

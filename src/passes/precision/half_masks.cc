@@ -12,10 +12,10 @@
 namespace sardonyx::precision {
 namespace {
 
-constexpr std::array<std::string_view, 25> kCarry = {
-    "add",     "band_part", "cast", "concat",   "expand_dims", "fill",      "gather",         "identity",      "maximum",
-    "minimum", "mul",       "pad",  "real_div", "reshape",     "select",    "slice_by_index", "slice_by_size", "split",
-    "squeeze", "stack",     "sub",  "tile",     "transpose",   "gather_nd", "reduce_max"};
+constexpr std::array<std::string_view, 26> kCarry = {
+    "gemm",    "add",     "band_part", "cast", "concat",   "expand_dims", "fill",      "gather",         "identity",
+    "maximum", "minimum", "mul",       "pad",  "real_div", "reshape",     "select",    "slice_by_index", "slice_by_size",
+    "split",   "squeeze", "stack",     "sub",  "tile",     "transpose",   "gather_nd", "reduce_max"};
 
 // Calls f with all elements of a single-precision tensor, in pieces.
 template <class F>
@@ -87,8 +87,7 @@ class Masked {
 
   void collect(Graph& g) {
     for (Node& n : g.nodes()) {
-      bool any = is_in(kCarry, n) &&
-                 std::ranges::any_of(n.operands(), [&](const Use& u) { return is_masked(u.value); });
+      bool any = is_in(kCarry, n) && std::ranges::any_of(n.operands(), [&](const Use& u) { return is_masked(u.value); });
       for (const Body& body : n.bodies()) {
         collect(*body.graph);
         for (const Port& p : body.graph->outputs()) any |= is_masked(p.use->value);

@@ -125,15 +125,22 @@ bool is_summed(const Value& v) {
   });
 }
 
-double size_of(const Value* v) {
-  if (v == nullptr || !v->ranked()) return std::numeric_limits<double>::infinity();
-  double size = 1;
-  for (Dim d : v->type()->dims()) size *= d.is_int() ? static_cast<double>(d.value()) : std::numeric_limits<double>::infinity();
-  return size;
+// How many numbers a sum has, or a running sum may have; infinite if that is not known.
+double terms(const Node& n) {
+  const Value *x = n.input(0), *y = n.result();
+  if (x == nullptr || !x->ranked() || !y->ranked()) return std::numeric_limits<double>::infinity();
+  std::vector<Dim> kept;  // sizes of the result, which are not summed
+  if (!is(n, "cumsum")) kept.assign(y->type()->dims().begin(), y->type()->dims().end());
+  double count = 1;
+  for (Dim d : x->type()->dims()) {
+    if (const auto at = std::ranges::find(kept, d); at != kept.end() && !d.is_unknown()) {
+      kept.erase(at);
+    } else {
+      count *= d.is_int() ? static_cast<double>(d.value()) : std::numeric_limits<double>::infinity();
+    }
+  }
+  return count;
 }
-
-// How many numbers a sum has, or a running sum may have; infinite or NaN if that is not known.
-double terms(const Node& n) { return is(n, "cumsum") ? size_of(n.input(0)) : size_of(n.input(0)) / size_of(n.result()); }
 
 bool fits(const Extent& e, double limit) { return e.low >= -limit && e.high <= limit; }
 
@@ -196,8 +203,7 @@ void SingleOps::require(Graph& g, bool in_loop) {
     const auto [first, last] = rows.equal_range(word_of(n.op()));
     for (auto row = first; row != last; ++row) {
       for (size_t i = 0; i < n.num_inputs(); ++i) {
-        if (slot_word(n, i) == row->second->operand && is_single(n.input(i)))
-          require(n, i, *row->second, in_loop);
+        if (slot_word(n, i) == row->second->operand && is_single(n.input(i))) require(n, i, *row->second, in_loop);
       }
     }
     // Rounding remainders: x - floor(x), x - floor(x / y) * y.
@@ -326,7 +332,7 @@ std::string_view SingleOps::leaves_range(Node& n) {
     }
   }
   if (n.op().dialect == DialectId::kOnnx && (is(n, "reduce_sum") || is(n, "cumsum")) && is_single(n.result()) &&
-      !ranges_.bounds(*n.result()).known() && !(terms(n) <= kCounts))
+      !fits(ranges_.bounds(*n.result()), kLargestHalf) && !(terms(n) <= kCounts))
     return "it sums more than 2048 numbers";
   if (is(n, "mul") && is_square(n.result()) && is_single(n.result()) && !fits(ranges_.bounds(*n.input(0)), 255) &&
       is_summed(*n.result()))
@@ -344,9 +350,9 @@ std::string_view SingleOps::leaves_range(Node& n) {
 }
 
 void SingleOps::spread(Graph& g) {
-  static constexpr std::string_view kGrow[] = {"abs",        "add",         "cumsum",     "maximum",    "minimum", "neg",
-                                               "reduce_max", "reduce_mean", "reduce_min", "reduce_sum", "relu",    "square",
-                                               "sub"};
+  static constexpr std::string_view kGrow[] = {"abs",  "add",        "cumsum",      "maximum",    "minimum",
+                                               "neg",  "reduce_max", "reduce_mean", "reduce_min", "reduce_sum",
+                                               "relu", "square",     "sub"};
   static constexpr std::string_view kOther[] = {"argsort", "band_part", "topk"};
   for (Node& n : g.nodes()) {
     for (const Body& b : n.bodies()) spread(*b.graph);

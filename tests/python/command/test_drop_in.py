@@ -138,7 +138,7 @@ def test_a_model_that_computes_something_else_is_not_ok(monkeypatch):
         (lambda m: simplify(m, 1, input_fill="noise"), "'noise'"),
         (lambda m: simplify("nowhere.onnx"), "nowhere.onnx"),
         (lambda m: simplify(m, skipped_optimizers=["fuse_all"]), "'fuse_all'"),
-        (lambda m: slim(m, dtype="fp16"), "dtype"),
+        (lambda m: slim(m, dtype="fp32"), "dtype"),
         (lambda m: slim(m, input_shapes=["x1,3"]), "'x1,3'"),
         (lambda m: slim(m, modelcheck=True), "'modelcheck'\n.*did you mean 'model_check'?"),
         (lambda m: slim(m, outputs=["nothing"]), "nothing"),
@@ -155,6 +155,8 @@ def test_slim_as_with_onnxslim(tmp_path):
     path = tmp_path / "out.onnx"
     assert slim(network(), str(path), save_as_external_data=True) is None
     assert (tmp_path / "out.onnx.data").exists() and ops(onnx.load(path)) == ["Conv", "Relu", "Sub", "Neg"]
+    half = slim(network(), dtype="fp16", model_check=True)
+    assert onnx.TensorProto.FLOAT16 in {t.data_type for t in half.graph.initializer}
     fixed = slim(network(), input_shapes=["x:1,3,7,11"])
     assert fixed.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 1
     part = slim(network(), inputs=["n:fp32"], outputs=["r"])

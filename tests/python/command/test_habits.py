@@ -251,9 +251,9 @@ def test_spellings_of_a_precision(model, tmp_path, spelled):
     command("convert", model, "-o", tmp_path / "m.mlpackage", "--precision", spelled, "--size", "B <= 7", "-q")
     assert "f16" in command("view", tmp_path / "m.mlpackage").stdout
     done = run("convert", model, "-o", tmp_path / "n.mlpackage", "--precision", "f64")
-    assert done.returncode == 2 and "Core ML computes in f16 or f32" in done.stderr
+    assert done.returncode == 2 and "models compute in f16 or f32" in done.stderr
     done = run("optimize", tmp_path / "m.mlpackage", "-o", tmp_path / "n.mlpackage", "--precision", "double")
-    assert done.returncode == 2 and "Core ML computes in f16 or f32" in done.stderr
+    assert done.returncode == 2 and "models compute in f16 or f32" in done.stderr
     for unknown in ("bf16", "f8"):
         assert run("convert", model, "-o", tmp_path / "n.mlpackage", "--precision", unknown).returncode == 2
 
