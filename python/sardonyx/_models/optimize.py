@@ -87,6 +87,10 @@ def request(options: Mapping[str, Any], of_passes: Sequence[tuple[str, str]] = (
     wanted = {field: _AS_NATIVE.get(keyword, bool)(given[keyword]) for field, keyword in FIELDS.items()}
     wanted["request.passes"], of_file = _pipeline("passes", given["passes"])
     wanted["request.options"] = [*of_file, *wanted["request.options"], *of_passes]
+    if given["weights"] is not None:
+        one_of("weights", given["weights"], ("int8", "uint8", "int4", "uint4"))
+        wanted["request.passes"] = [*wanted["request.passes"], "quantize_weights"]
+        wanted["request.options"].append(("quantize_weights.type", given["weights"]))
     rtol, atol = (_tolerance(name, given[name]) for name in ("rtol", "atol"))
     return wanted if rtol is None and atol is None else wanted | {"tolerance": (rtol or 0.0, atol or 0.0)}
 
