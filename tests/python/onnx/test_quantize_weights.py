@@ -244,6 +244,24 @@ def test_tied_weights_are_stored_once(type_):
 
 
 @pytest.mark.parametrize("type_", TYPES)
+def test_tied_weights_that_a_product_reads_transposed(type_):
+    w = numbers(131, 37)
+    wide = model(
+        "g (int64[B,T] i) => (float[B,T,131] y) "
+        "{ x = Gather(w, i)  h = Tanh(x)  t = Transpose<perm=[1, 0]>(w)  y = MatMul(h, t) }",
+        w=w,
+    )
+    narrow = sardonyx.optimize(wide, weights=type_)
+    assert sorted(ops(narrow)) == ["DequantizeLinear", "Gather", "MatMul", "Tanh", "Transpose"]
+    assert sardonyx.optimize(narrow).SerializeToString() == narrow.SerializeToString()
+    stored = onnx.ModelProto.FromString(wide.SerializeToString())
+    stored.graph.initializer[0].CopyFrom(numpy_helper.from_array(dequantized(narrow, "w").astype(np.float32), "w"))
+    i = np.arange(14).reshape(2, 7)
+    assert np.allclose(run(narrow, "off", i=i)[0], run(stored, "off", i=i)[0], atol=1e-5)
+    assert np.allclose(run(narrow, "default", i=i)[0], run(stored, "off", i=i)[0], atol=0.03)
+
+
+@pytest.mark.parametrize("type_", TYPES)
 def test_half_precision(type_):
     w = numbers(67, 37).astype(np.float16)
     wide = model("g (float16[B,67] x) => (float16[B,37] y) { y = MatMul(x, w) }", 17, w=w)

@@ -4,8 +4,8 @@
 // products read. Weights are those of MatMul (either side), Gemm (B), Conv and ConvTranspose, the tables of
 // Gather, and W and R of LSTM, GRU and RNN. Integers of 8 bits have a scale for each column, channel or row
 // of a table; those of 4 bits for each block of 32 along the axis that is summed over, or for each channel
-// where that axis is shorter. least_squares.h chooses scales. A weight with several users is stored once.
-// What a Loop or Scan repeats is dequantized before it.
+// where that axis is shorter; least_squares.h chooses them. A weight with several users is stored once, also
+// where a Transpose or Cast stands before some. What a Loop or Scan repeats is dequantized before it.
 //
 // What stops it: few elements; a user other than these operands; fewer than two axes; elements that are
 // infinite or NaN. Relaxed: results change by what fewer bits lose.
@@ -105,13 +105,34 @@ std::optional<Axes> axes_of(const Node& n, size_t slot, size_t rank) {
   return std::nullopt;
 }
 
-// The axes by which the users of v read it; nullopt if one of them reads it as something else.
-std::optional<Axes> axes_of(const Value& v) {
+// Whether the node only moves or rounds the elements of a weight.
+bool is_view(const Node& n) {
+  return !n.unchecked() && (n.is("Transpose") || n.is("Identity") || (n.is("Cast") && is_float(n.result()->dtype())));
+}
+
+// The axes of the operand of a view for those of its result.
+std::optional<Axes> axes_before(const Node& view, Axes axes, size_t rank) {
+  if (!view.is("Transpose")) return axes;
+  if (view.attr("perm") == nullptr) return Axes{axes.is_table, rank - 1 - axes.summed, rank - 1 - axes.channel};
+  const auto perm = ints_attr(view, "perm");
+  if (!perm) return std::nullopt;
+  return Axes{axes.is_table, static_cast<size_t>((*perm)[axes.summed]), static_cast<size_t>((*perm)[axes.channel])};
+}
+
+// The axes by which the users of v read it, behind at most `views` views; nullopt if one of them reads it as
+// something else.
+std::optional<Axes> axes_of(const Value& v, size_t rank, int views = 2) {
   std::optional<Axes> found;
   for (const Use& u : v.uses()) {
-    if (u.owner->is_boundary()) return std::nullopt;
-    const auto slot = static_cast<size_t>(&u - std::as_const(*u.owner).operands().data());
-    const auto axes = axes_of(*u.owner, slot, v.constant()->rank());
+    const Node& n = *u.owner;
+    if (n.is_boundary()) return std::nullopt;
+    std::optional<Axes> axes;
+    if (views > 0 && is_view(n)) {
+      axes = axes_of(*n.result(), rank, views - 1);
+      if (axes) axes = axes_before(n, *axes, rank);
+    } else {
+      axes = axes_of(n, static_cast<size_t>(&u - n.operands().data()), rank);
+    }
     if (!axes) return std::nullopt;
     if (!found || axes->order() < found->order()) found = axes;
   }
@@ -350,7 +371,7 @@ class WeightQuantizer {
   }
 
   bool narrow(Value& v) {
-    const auto axes = axes_of(v);
+    const auto axes = axes_of(v, v.constant()->rank());
     if (!axes) return false;
     const Tensor& t = *v.constant();
     const Grouping grouping(t, *axes, wanted_.block);
