@@ -112,6 +112,8 @@ constexpr Option kOptions[] = {
     {"optimize/o", "--fold-budget", "SIZE", "Bytes by which folding may grow the file (64k, 10M)", "0"},
     {"optimize", "--explain", "PASSES,...",
      "Report why these passes (or those that make an operator: Attention) skipped near matches"},
+    {"optimize/o", "--weights", "int8|uint8|int4|uint4",
+     "Store weights as integers, from which DequantizeLinear makes floats again; raises the opset where that needs it"},
     {"optimize/o", "--prune-inputs", "", "Drop unused inputs"},
     {"optimize/o", "--keep-names", "", "Keep a name only where it means the same elements: changed weights get new names"},
     {"optimize/o", "--allow-empty", "", "Allow named input sizes to be zero"},

@@ -21,6 +21,7 @@
 #include "io/text/program_file.h"
 #include "ir/graph/file_record.h"
 #include "passes/catalog.h"
+#include "passes/onnx/quantize/quantize_weights.h"
 #include "rewrite/fired_rules.h"
 #include "rewrite/values.h"
 #include "sardonyx/infer.h"
@@ -47,6 +48,44 @@ void add_nodes(ModelCounts& counts, const char* op, size_t count) {
   if (count == 0) return;
   counts.nodes += count;
   counts.ops[op] += count;
+}
+
+// Moves quantize_weights out of the end of a request. It runs after everything else and is not compared: it
+// changes results by more than verification allows. It has no passes if the request does not end so.
+PassRequest take_quantization(PassRequest& request) {
+  constexpr std::string_view kPass = "quantize_weights";
+  PassRequest last{.passes = {}, .strict = true, .explain = request.explain, .observer = request.observer};
+  if (request.passes.empty() || request.passes.back() != kPass) return last;
+  last.passes.push_back(std::move(request.passes.back()));
+  request.passes.pop_back();
+  const auto [first, end] = std::ranges::stable_partition(
+      request.options, [&](const auto& option) { return option.first.substr(0, option.first.find('.')) != kPass; });
+  last.options.assign(first, end);
+  request.options.erase(first, end);
+  return last;
+}
+
+// The opset to convert to first: the one that is asked for, or the one that narrow weights need.
+int first_opset(Model& m, int asked, const PassRequest& quantization) {
+  if (quantization.passes.empty()) return asked;
+  PassOptions given;
+  for (const auto& [name, value] : quantization.options) given.set(name.substr(name.find('.') + 1), value);
+  const int needed = onnx::opset_of_narrow_weights(m, given);
+  if (asked != 0 && asked < needed)
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("opset {} cannot hold such weights: they need opset {}", asked, needed));
+  const auto has = m.opset_version("");
+  return asked == 0 && has && *has < needed ? needed : asked;
+}
+
+// What quantize_weights left alone although it could not know that this is wanted.
+void add_warnings(const PassReport& pass, std::vector<std::string>& warnings) {
+  for (const auto& [what, times] : pass.counts) {
+    if (what == "not finite" && times > 0)
+      warnings.push_back(fmt::format("{} weight{} infinite or NaN elements and stay{} as {} (help: --explain {})", times,
+                                     times == 1 ? " has" : "s have", times == 1 ? "s" : "", times == 1 ? "it is" : "they are",
+                                     pass.name));
+  }
 }
 
 }  // namespace
@@ -88,17 +127,19 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   std::optional<KeptNames> names;
   if (options.keep_names) names.emplace(m);
   OutsideNames outside(m);
-  KeptOrigins origins(m, /*all=*/options.opset != 0);
-  observers.add(&origins);
   PassRequest request = options.request;
   request.observer = observers.get();
+  const PassRequest quantization = take_quantization(request);
+  const int opset = first_opset(m, options.opset, quantization);
+  KeptOrigins origins(m, /*all=*/opset != 0);
+  observers.add(&origins);
   const bool is_verified = request.verify != Verify::kOff;
   constexpr size_t kHinted = 50000;  // nodes, beyond which another run takes seconds
-  const bool is_hinted = options.hint && options.opset == 0 && m.num_nodes() <= kHinted;
+  const bool is_hinted = options.hint && opset == 0 && quantization.passes.empty() && m.num_nodes() <= kHinted;
   const std::unique_ptr<Model> original = is_verified || is_hinted ? clone_model(m) : nullptr;
   Numerics numerics = numerics_of(request, m.dialect());
-  if (options.opset != 0) {
-    PassRequest conversion = conversion_to(m, options.opset, request.observer);
+  if (opset != 0) {
+    PassRequest conversion = conversion_to(m, opset, request.observer);
     conversion.verify = options.request.verify == Verify::kOff ? Verify::kOff : Verify::kModel;
     for (const auto& option : options.request.options) {
       if (option.first == "legalize.target") conversion.options.push_back(option);  // verification uses it
@@ -118,6 +159,11 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
     report.largest_at = check.largest_at;
     observers.progress({}, 1, 1);
   }
+  if (!quantization.passes.empty()) {
+    OutsideNames of_floats(m);
+    append(report.passes, run_uncompared(m, quantization));
+    of_floats.restore();
+  }
   if (names) names->drop_changed(m);
   check_fixed_point(m, options.request);
   report.warnings = m.file_record().model.repairs;
@@ -125,6 +171,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   report.warnings.insert(report.warnings.end(), report.passes.ill_typed.begin(), report.passes.ill_typed.end());
   report.warnings.insert(report.warnings.end(), unknown.begin(), unknown.end());
   report.warnings.insert(report.warnings.end(), report.passes.not_converged.begin(), report.passes.not_converged.end());
+  if (!quantization.passes.empty()) add_warnings(report.passes.passes.back(), report.warnings);
   if (options.request.verify == Verify::kModel && report.passes.evaluations == 0 && !report.passes.passes.empty())
     report.warnings.push_back("nothing was compared: " + report.passes.not_compared);
   report.optimize_seconds = watch.lap();

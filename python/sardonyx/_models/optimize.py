@@ -95,6 +95,10 @@ def request(options: Mapping[str, Any], of_passes: Sequence[tuple[str, str]] = (
         if given["precision"] is None:
             raise Error("keep_f32 is for half precision", notes=['help: precision="f16"'])
         wanted["request.options"].append(("cast_to_half.keep", ",".join(_names("keep_f32", given["keep_f32"]))))
+    if given["weights"] is not None:
+        one_of("weights", given["weights"], ("int8", "uint8", "int4", "uint4"))
+        wanted["request.passes"] = [*wanted["request.passes"], "quantize_weights"]
+        wanted["request.options"].append(("quantize_weights.type", given["weights"]))
     rtol, atol = (_tolerance(name, given[name]) for name in ("rtol", "atol"))
     return wanted if rtol is None and atol is None else wanted | {"tolerance": (rtol or 0.0, atol or 0.0)}
 

@@ -64,7 +64,9 @@ std::string rules_that_fired(const PipelineReport& report) {
 
 std::optional<std::string> change_in_memory(const Model& m, const PassRequest& request) {
   const auto again = clone_model(m);
+  OutsideNames outside(*again);
   const PipelineReport report = run_passes(*again, request);
+  outside.restore();
   std::string why;
   if (!report.passes.front().changed && equal_models(m, *again, &why)) return std::nullopt;
   return fmt::format("{}\n{}", rules_that_fired(report), difference(print(m), print(*again)));
