@@ -235,10 +235,40 @@ def recurrent():
     )
 
 
+def transposes_around_a_reshape():
+    """onnxruntime 1.23 to 1.32 crashes on this in half precision."""
+    text = """g (float[B,3,H,W] x) => (float[N,B,37] y) {
+        c = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (x, a)
+        t = Transpose <perm = [0, 2, 3, 1]> (c)
+        r = Reshape(t, rows)
+        u = Transpose <perm = [1, 0, 2]> (r)
+        y = MatMul(u, m)
+    }"""
+    return made(
+        text,
+        inputs={"x": normal(1, 3, 11, 13)},
+        a=normal(17, 3, 3, 3, scale=0.2),
+        rows=np.array([0, -1, 17]),
+        m=weight(17, 37),
+    )
+
+
+def scattered_sum():
+    text = """g (float[7,61] x, int64[7,61] i, float[11,61] d) => (float[11,67] y) {
+        h = MatMul(x, w)
+        s = ScatterElements <reduction = "add"> (d, i, h)
+        y = MatMul(s, v)
+    }"""
+    i = np.random.default_rng(0).integers(0, 11, (N, D))
+    return made(
+        text, inputs={"x": normal(N, D), "i": i, "d": normal(11, D, seed=5)}, w=weight(), v=weight(D, 67, seed=4)
+    )
+
+
 CASES = [
     masked_attention, masked_by_where, small_epsilon, rms_of_large_values, positions_beyond_2048, product_in_a_loop, resized_image,
     sum_of_many, computed_index, log_of_small_probabilities, unbounded_exponential, tiny_factor, difference_of_large_numbers, branches,
-    embedding, fused_attention, recurrent,
+    embedding, fused_attention, recurrent, transposes_around_a_reshape, scattered_sum,
 ]  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 // Nodes compute in half precision, weights are stored in it; inputs, results and what crosses into bodies
 // keep their types. A node stays in single precision if half precision would make it wrong, not just less
 // exact (precision/single_ops.h), if a constant of it does not fit (above 65504 and below 1e30), if its
-// operator has no such type, or if `keep` names it. Of the others, products, convolutions, attention,
+// operator has no such type, if it is quantized, or if `keep` names it. Of the others, products, convolutions, attention,
 // recurrent layers and nodes with weights always change. A minimum cut decides about the rest: it weighs the
 // bytes that casts would move against those that results in half precision save.
 // Masks (finite constants from 1e30 on) become 65504 or -65504, and sums with them are clipped to -57344 and
@@ -56,6 +56,8 @@ std::set<std::string_view> variables_of(const Node& n) {
   if (!n.op().known || n.unchecked() || !n.bodies().empty() || n.has(Trait::kConstant) || n.is("Cast")) return {};
   // An attribute fixes the type of the result.
   if (n.attr("dtype") != nullptr || n.is("ConstantOfShape") || n.is("CastLike") || n.is("Range")) return {};
+  // onnxruntime has no such kernel.
+  if (string_attr(n, "reduction").value_or("none") != "none") return {};
   std::set<std::string_view> found, refused;
   const auto visit = [&](const Slot* slot, const Value* v) {
     if (slot == nullptr || slot->type_var.empty() || !is_single(v)) return;
@@ -73,6 +75,29 @@ bool is_heavy(const Node& n) {
   return n.op().domain.empty() && std::ranges::find(kHeavy, n.op().name) != std::end(kHeavy);
 }
 
+// Whether the node is QuantizeLinear or DequantizeLinear, or reads or feeds one: runtimes join these to
+// arithmetic with integers, and rounding before QuantizeLinear may change an integer.
+bool is_quantized(const Node& n) {
+  const auto converts = [](const Node* m) {
+    return m != nullptr && (m->is("QuantizeLinear") || m->is("DequantizeLinear") || m->is("DynamicQuantizeLinear"));
+  };
+  if (converts(&n)) return true;
+  if (std::ranges::any_of(n.operands(), [&](const Use& u) { return u.value != nullptr && converts(u.value->def()); }))
+    return true;
+  return std::ranges::any_of(n.results(), [&](const Value& v) {
+    return std::ranges::any_of(v.uses(), [&](const Use& u) { return !u.owner->is_boundary() && converts(u.owner); });
+  });
+}
+
+// Whether the node moves the first axis before a matrix product. onnxruntime joins both; up to 1.32 its session
+// crashes if they are of half precision and the model has a convolution.
+bool moves_batch_of_product(const Node& n) {
+  if (!n.is("Transpose") || !n.result()->ranked() || n.result()->type()->rank() < 3) return false;
+  const auto perm = ints_attr(n, "perm");
+  if (perm && perm->front() == 0) return false;
+  return std::ranges::any_of(n.result()->uses(), [](const Use& u) { return u.owner->is("MatMul"); });
+}
+
 class Halves {
  public:
   Halves(Graph& top, PassContext& context) : top_(top), context_(context), single_(top, context) {
@@ -87,6 +112,7 @@ class Halves {
   bool run() {
     for (Graph* g : graphs_in(top_)) {
       for (Node& n : g->nodes()) {
+        has_convolution_ |= n.is("Conv");
         std::set<std::string_view> variables = variables_of(n);
         for (size_t i = 0; i < n.num_inputs(); ++i) {
           if (const Slot* slot = slot_of(n.op(), i, n.num_inputs()); slot != nullptr && single_.contains(n, i))
@@ -128,6 +154,8 @@ class Halves {
     for (const Value& v : n.results()) {
       if (kept_names_.contains(v.name().view())) return "the option keep names it";
     }
+    if (is_quantized(n)) return "it is quantized";
+    if (has_convolution_ && moves_batch_of_product(n)) return "onnxruntime would crash";
     if (single_.contains(n)) {
       const auto at = reasons_.find(&n);
       return at != reasons_.end() ? at->second : "rounding would make results wrong";
@@ -301,6 +329,7 @@ class Halves {
   std::unordered_map<const Graph*, Rewriter> builders_;
   std::vector<Value*> casts_back_;
   size_t changed_ = 0;
+  bool has_convolution_ = false;
 };
 
 }  // namespace
