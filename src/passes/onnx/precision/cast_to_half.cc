@@ -3,9 +3,9 @@
 // Nodes compute in half precision, weights are stored in it; inputs, results and what crosses into bodies
 // keep their types. A node stays in single precision if half precision would make it wrong, not just less
 // exact (precision/single_ops.h), if a constant of it does not fit (above 65504 and below 1e30), if its
-// operator has no such type, if it is quantized, or if `keep` names it. Of the others, products, convolutions, attention,
-// recurrent layers and nodes with weights always change. A minimum cut decides about the rest: it weighs the
-// bytes that casts would move against those that results in half precision save.
+// operator has no such type, if it is quantized, or if `keep` names it. Of the others, products,
+// convolutions, attention, recurrent layers and nodes with weights always change. A minimum cut decides about
+// the rest: it weighs the bytes that casts would move against those that results in half precision save.
 // Masks (finite constants from 1e30 on) become 65504 or -65504, and sums with them are clipped to -57344 and
 // 65504 before softmax: a row in which everything is masked stays a mean, also where a runtime computes in
 // single precision. Small constants that would round to zero become the least number of their sign.
@@ -89,8 +89,8 @@ bool is_quantized(const Node& n) {
   });
 }
 
-// Whether the node moves the first axis before a matrix product. onnxruntime joins both; up to 1.32 its session
-// crashes if they are of half precision and the model has a convolution.
+// Whether the node moves the first axis before a matrix product. onnxruntime joins both; up to 1.32 its
+// session crashes if they are of half precision and the model has a convolution.
 bool moves_batch_of_product(const Node& n) {
   if (!n.is("Transpose") || !n.result()->ranked() || n.result()->type()->rank() < 3) return false;
   const auto perm = ints_attr(n, "perm");
