@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "python" / "support"))
+sys.path[:0] = [str(ROOT / "tests" / "python" / folder) for folder in ("support", "jax")]
 
 
 def failed_lines() -> set[str]:

@@ -40,7 +40,7 @@ Run {date} by `scripts/pages/sturdier_page.py`; `pytest tests/python/onnx/test_s
 def results(folder: str | None, rows: str) -> dict:
     path = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
     environment = os.environ | {"PYTHONPATH": path}
-    command = [sys.executable, ROOT / "tests" / "python" / "sturdier.py", rows]
+    command = [sys.executable, ROOT / "tests" / "python" / "support" / "sturdier.py", rows]
     return json.loads(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
 
 

@@ -117,6 +117,15 @@ class Tool:
         self.name, self.process = name, None
 
     def work(self, source: Path, target: Path) -> dict:
+        """What it answers; asked again in a new process if it fails in a used one: onnxslim's recursion grows with every model."""
+        is_used = self.process is not None
+        answer = self._ask(source, target)
+        if "error" in answer and is_used:
+            self.stop()
+            answer = self._ask(source, target)
+        return answer
+
+    def _ask(self, source: Path, target: Path) -> dict:
         if self.process is None:
             command = [sys.executable, __file__, "--worker", self.name]
             self.process = subprocess.Popen(

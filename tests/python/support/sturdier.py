@@ -191,6 +191,21 @@ ROWS = [
         "t = Transpose(x) y = MatMul(t, w)",
     ),
     Row(
+        "transpose of A by a vector",
+        "(float[3,5] x, float[3] v) => (float[5] y)",
+        "t = Transpose(x) y = MatMul(t, v)",
+    ),
+    Row(
+        "transposes of several matrices by a vector",
+        "(float[2,3,5] x, float[3] v) => (float[2,5] y)",
+        "t = Transpose<perm=[0,2,1]>(x) y = MatMul(t, v)",
+    ),
+    Row(
+        "transpose of A by a vector, double",
+        "(double[3,5] x, double[3] v) => (double[5] y)",
+        "t = Transpose(x) y = MatMul(t, v)",
+    ),
+    Row(
         "RMS norm written out, double",
         "(double[3,5] x) => (double[3,5] y)",
         "q = Pow(x, two) v = ReduceMean<axes=[-1],keepdims=1>(q) e = Add(v, eps) r = Sqrt(e) "

@@ -246,6 +246,13 @@ std::vector<Value*> complex_reduce_min(Lowering& ctx) {
   return {result(ctx, reduced_to_extreme(ctx, "ReduceMin", std::numeric_limits<double>::infinity()))};
 }
 
+// Compares real parts only, as XLA does on CPUs; complex_max and complex_min compare imaginary parts, too.
+std::vector<Value*> complex_clamp(Lowering& ctx) {
+  Complex low = operand(ctx, 0), z = operand(ctx, 1), high = operand(ctx, 2);
+  Complex raised = where(low.re >= z.re, low, z);
+  return {result(ctx, where(raised.re <= high.re, raised, high))};
+}
+
 std::vector<Value*> complex_eq(Lowering& ctx) {
   Complex z = operand(ctx, 0), w = operand(ctx, 1);
   return {(eq(z.re, w.re) & eq(*z.im, *w.im)).value()};

@@ -5,6 +5,7 @@
 //   else            =>   axis by axis: windows of 1, 2, 4, ... elements by combining x with itself shifted,
 //                        then the strides
 //   any body        =>   the windows written out, folded by Scan
+//   max of complex  =>   the elements of each window compared one after another
 //
 // Padding of symbolic sizes is passed as auto_pad if it equals SAME.
 #include <algorithm>
@@ -302,9 +303,32 @@ Value* element_of_windows(Lowering& ctx, Value* x, std::span<const Dim> windows,
   return x;
 }
 
+// Complex numbers have no pooling: compares the elements of each window one after another.
+std::vector<Value*> complex_extreme_of_windows(Lowering& ctx, bool greatest) {
+  const Window w = window_of(ctx);
+  const Complex x = operand(ctx, 0);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double edge = greatest ? -kInfinity : kInfinity;
+  const auto padded = [&](const Num& part, double fill) {
+    return pad(ctx, part.value(), w.padding, ctx.like(part.value(), fill));
+  };
+  Value *re = padded(x.re, edge), *im = padded(*x.im, 0);
+  std::optional<Complex> best;
+  for (auto offset : offsets_in_window(w.size)) {
+    for (size_t i = 0; i < w.rank(); ++i) offset[i] *= w.dilation[i];
+    const auto here = [&](Value* part) { return Num(ctx, element_of_windows(ctx, part, ctx.out_dims(), w.stride, offset)); };
+    const Complex z{here(re), here(im)};
+    best = !best ? z : greatest ? larger(*best, z) : smaller(*best, z);
+  }
+  return {result(ctx, *best)};
+}
+
 bool selects_greatest(const Lowering& ctx) { return ctx.string_param("select_prim").find("ge") != std::string::npos; }
 
 }  // namespace
+
+std::vector<Value*> complex_reduce_window_max(Lowering& ctx) { return complex_extreme_of_windows(ctx, true); }
+std::vector<Value*> complex_reduce_window_min(Lowering& ctx) { return complex_extreme_of_windows(ctx, false); }
 
 // select_and_gather_add[select_prim, ...] tangents x
 //   =>   the tangent at the (first) maximum or minimum of each window of x

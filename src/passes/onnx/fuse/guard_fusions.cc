@@ -5,6 +5,8 @@
 //   LayerNormalization<axis=1>(Add(x, z), ...)   =>   LayerNormalization<axis=1>(Sum(x, z), ...)
 //   Reshape(DequantizeLinear(w, s))      =>   DequantizeLinear(Reshape(w), s)                 w constant
 //   Mul(x: [], c: [1])                   =>   Mul(Unsqueeze(x), c)                            x used elsewhere
+//   MatMul(Transpose(a), v: [n])         =>   MatMul(v, a)                                    the last two axes swapped
+//   MatMul(v: [n], Transpose(a))         =>   MatMul(a, v)
 //
 // Writes nodes that onnxruntime's optimizer would break so that it leaves them alone. It does no harm in
 // other runtimes.
@@ -19,7 +21,10 @@
 // Activations: onnxruntime replaces the arithmetic of GELU by a node that has the rank of x, and not that of
 // the constants.
 //
-// Rounds: -0 replaces 0, and a Sum of two may be evaluated as such.
+// Products: onnxruntime up to 1.32 takes the transpose of a first operand into the product, and gets other
+// numbers if the second one has one axis. Of a second operand it is right; the transpose is saved.
+//
+// Rounds: -0 replaces 0, a Sum of two may be evaluated as such, and products may be added in another order.
 // What stops it: positions of maxima that are used, which onnxruntime does not merge either; fills other than
 // 0; unsigned integers, whose lowest value is 0; a scale that is not constant.
 #include <algorithm>
@@ -33,7 +38,7 @@ namespace sardonyx::onnx {
 namespace {
 
 using namespace pattern;
-constexpr Var x{"x"}, c{"c"}, dequantized{"dequantized"};
+constexpr Var x{"x"}, c{"c"}, factor{"factor"}, transposed{"transposed"}, dequantized{"dequantized"};
 constexpr int kMost = 4;  // nodes between Pad and MaxPool
 
 bool is_moved(const Node& n) { return n.is("Transpose") || n.is("Cast") || n.is("Identity"); }
@@ -144,6 +149,16 @@ Value* with_axes_first(Rewriter& b, const Match& m) {
   return b.like(m.root(), operands);
 }
 
+// Whether the factor has one axis, and the transpose swaps the last two axes of x.
+bool is_transposed_by_vector(const Match& m) {
+  if (!m[factor]->ranked() || m[factor]->type()->rank() != 1 || !m[x]->ranked() || m[x]->type()->rank() < 2) return false;
+  const auto perm = read::Transpose(m.node(transposed)).perm();
+  std::vector<int64_t> swapped(m[x]->type()->rank());
+  std::iota(swapped.begin(), swapped.end(), 0);
+  std::swap(swapped[swapped.size() - 1], swapped[swapped.size() - 2]);
+  return perm == swapped;
+}
+
 // Whether constants of 8 bits are dequantized by one scale, without a zero point.
 bool is_dequantized_weight(const Match& m) {
   const Node& from = m.node(dequantized);
@@ -208,6 +223,16 @@ Pass guard_fusions() {
        .when = gains_axes,
        .build = with_axes_first,
        .same_type = true},
+      {.name = "vector",
+       .numerics = Numerics::kRounds,
+       .match = MatMul(Transpose(x).as(transposed), factor),
+       .when = is_transposed_by_vector,
+       .replace = MatMul(factor, x)},
+      {.name = "vector_on_the_left",
+       .numerics = Numerics::kRounds,
+       .match = MatMul(factor, Transpose(x).as(transposed)),
+       .when = is_transposed_by_vector,
+       .replace = MatMul(x, factor)},
   };
 }
 

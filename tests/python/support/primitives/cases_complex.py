@@ -87,6 +87,11 @@ for op in ("max", "min", "atan2"):
     both(f"complex {op}", getattr(lax, op), "c64[B,7]", "c64[B,7]", covers=op)
 for name, fn in {"max": jnp.max, "min": jnp.min}.items():
     add(f"complex reduce_{name}", lambda x, f=fn: (f(x, axis=1), f(x)), Arg("c64[3,4]", values=(1 + 2j, 1 - 1j, 1 + 3j, 0, -1, -1 - 1j, 2j)), covers=f"reduce_{name}")
+# On equal real parts and on NaN, too.
+BOUNDED = Arg("c64[7]", values=(1 + 2j, 1 - 3j, np.nan, 2, 5j, 1 + 1j, 1))
+add("complex clamp", lambda x: lax.clamp(np.complex64(1), x, np.complex64(1 + 2j)), BOUNDED, covers="clamp")
+add("complex clamp, bounds in the wrong order", lambda x: lax.clamp(np.complex64(1 + 2j), x, np.complex64(1)), BOUNDED, covers="clamp")
+both("complex clamp with tensor bounds", lax.clamp, "c64[B,7]", "c64[B,7]", "c64[B,7]", covers="clamp")
 add("complex sort", lambda x: jnp.sort(x, axis=1), "c64[B,7]", covers="sort")
 add("complex sort of equal real parts", lambda x: jnp.sort(x), Arg("c64[6]", values=(1 + 2j, 1 - 1j, 0, 1, -1 + 5j, 0 - 1j)), covers="sort")
 add("complex numbers sorted along", lambda k, x: lax.sort((k, x), num_keys=1), "f32[B,7]", "c64[B,7]", covers="sort")
@@ -138,4 +143,7 @@ both("complex svd", lambda x: (lambda u, s, v: (s, (u * s) @ v))(*jnp.linalg.svd
 add("a complex reducer of one's own", lambda x: lax.reduce(x, np.complex64(0), lambda a, b: a + b + a * b, (0,)), "c64[B,7]", covers="reduce")
 add("windows of complex products", lambda x: lax.reduce_window(x, np.complex64(1), lax.mul, (1, 2), (1, 1), "SAME"), "c64[B,7]", covers="reduce_window")
 add("windows of complex products, strided", lambda x: lax.reduce_window(x, np.complex64(2 - 1j), lax.mul, (2, 3), (2, 1), ((0, 1), (1, 0))), "c64[5,7]", covers="reduce_window")
+for op, fn, start in (("max", lax.max, -np.inf), ("min", lax.min, np.inf)):
+    add(f"the complex {op} of windows", lambda x, f=fn, s=start: lax.reduce_window(x, np.complex64(s), f, (1, 2), (1, 1), "SAME"), "c64[B,7]", covers=f"reduce_window_{op}")
+    add(f"the complex {op} of windows, strided and dilated", lambda x, f=fn, s=start: lax.reduce_window(x, np.complex64(s), f, (2, 3), (2, 1), ((0, 1), (1, 0)), window_dilation=(1, 2)), Arg("c64[5,7]", values=(1 + 2j, 1 - 1j, 1 + 3j, 0, -1, -1 - 1j, 2j)), covers=f"reduce_window_{op}")
 add("a complex product by lax.reduce", lambda x: lax.reduce(x, np.complex64(1), lax.mul, (0, 2)), "c64[3,5,2]", covers="reduce_prod")
