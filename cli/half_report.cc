@@ -62,9 +62,9 @@ int half_report(const Given& given) {
   const std::string input = given.text("before");
   given.require_fit(Kind::kHalf, input);
   if (given.has("after") || given.text("precision") != "f16")
-    throw Error(ErrorCode::kInvalidArgument, "--precision says what half precision would break in one Core ML program",
+    throw Error(ErrorCode::kInvalidArgument, "--precision says what half precision would break in one model",
                 {fmt::format("help: sardonyx compare {} --precision f16", input)});
-  const auto model = read_coreml(input, read_options(given));
+  const auto model = read_model(input, read_options(given));
   const HalfReport report = sardonyx::half_report(*model, inputs_of_runs(model->graph(), given.list("calibrate")),
                                                   given.count("runs", 2), given.count("seed", 0));
   if (given.has("json")) {

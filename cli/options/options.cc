@@ -76,11 +76,10 @@ constexpr Option kOptions[] = {
      "Core ML"},
     {"convert/fFc optimize/om compare/hf info/f", "--precision", "f32|f16|f64",
      "Precision of the computation: f16 (default of convert for Core ML) or f32; of functions f64 keeps 64-bit types. With "
-     "compare: the ops of "
-     "one Core ML program that f16 would break"},
+     "compare: the ops of one model that f16 would break"},
     {"convert/Fc optimize/om", "--keep-f32", "OPS",
      "Ops that stay in single precision: names, or auto (Core ML) for those that overflow"},
-    {"optimize/m compare/h", "--calibrate", "INPUT...",
+    {"optimize/om compare/h", "--calibrate", "INPUT...",
      "Inputs of a run (.npz, NAME=FILE.npy, NAME=VALUE): ops that overflow there stay in single precision"},
     {"convert/Fc optimize/o", "--input-shape", "SHAPE...",
      "Shape of an input: x=f32[1,3,224,224] or x:1,3,224,224. For Core ML, several of one input are those that it takes"},

@@ -73,8 +73,7 @@ struct OptimizeOptions {
   // ONNX: the opset to convert to first (convert_opset), so that fusions may use its operators; 0 keeps the
   // model's.
   int opset = 0;
-  // Core ML: the inputs of each calibration run. add_fp16_cast keeps single precision where these runs
-  // require it.
+  // The inputs of each calibration run: half precision is not for what these runs lead beyond its range.
   std::vector<NamedTensors> calibrate;
   // Replaces the bound that the passes promise, for `request.verify`.
   std::optional<Tolerance> tolerance;

@@ -1,4 +1,6 @@
 // sardonyx.optimize and sardonyx.passes: thin bindings of the driver.
+#include <fmt/format.h>
+
 #include <map>
 
 #include "convert/optimize.h"
@@ -11,6 +13,7 @@
 
 #include "convert/pipeline_text.h"
 #include "io/onnx/apart.h"
+#include "native/evaluate.h"
 #include "native/ir/edit.h"
 #include "native/optimize.h"
 #include "native/options.h"
@@ -30,6 +33,20 @@ void decode(nb::handle given, Verify& to) {
 void decode(nb::handle given, std::optional<Tolerance>& to) {
   const auto [rtol, atol] = nb::cast<std::pair<double, double>>(given);
   to = Tolerance{rtol, atol};
+}
+
+// Runs, each a mapping of names to arrays.
+void decode(nb::handle given, std::vector<NamedTensors>& to) {
+  for (nb::handle run : nb::cast<nb::list>(given)) {
+    NamedTensors& inputs = to.emplace_back();
+    for (const auto& [name, value] : nb::cast<nb::dict>(run)) {
+      const EvalValue v = eval_value(value);
+      if (v.array() == nullptr)
+        throw Error(ErrorCode::kInvalidArgument,
+                    fmt::format("the input '{}' of a run is no array", nb::cast<std::string>(name)));
+      inputs.emplace_back(nb::cast<std::string>(name), v.array()->to_tensor());
+    }
+  }
 }
 
 OptimizeOptions options_of(const nb::dict& d, Observer* observer) {

@@ -49,9 +49,6 @@ size_t observe(Graph& g, const HalfReportRequest& request, bool is_main, precisi
 }  // namespace
 
 HalfReport half_report(Model& m, const HalfReportRequest& request) {
-  if (m.dialect() != DialectId::kMil)
-    throw Error(ErrorCode::kInvalidArgument,
-                "half precision can only be checked in Core ML programs, and this is an ONNX model");
   ValueFacts facts;
   infer_model(m, facts, /*tolerant=*/true);
   PassContext context(m, facts);

@@ -1,4 +1,5 @@
-// Reports what half precision would do to a Core ML program: for people, and as ranges for add_fp16_cast.
+// Reports what half precision would do to a model: for people, and as ranges for add_fp16_cast and
+// cast_to_half.
 #pragma once
 
 #include <string>
@@ -29,7 +30,7 @@ struct HalfReport {
   size_t safe = 0;      // the number of other ops
   size_t runs = 0;      // runs of the function with the most runs
   std::string not_run;  // why the program could not be run
-  std::string ranges;   // the option `ranges` of add_fp16_cast
+  std::string ranges;   // the option `ranges` of these passes
 };
 
 // Analyzes all functions; one that was not run uses the ranges of equally named values in others. Does not

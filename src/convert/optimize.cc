@@ -101,6 +101,22 @@ PassRequest conversion_to(const Model& m, int opset, Observer* observer) {
   return request;
 }
 
+namespace {
+
+// Adds what values are on the given inputs, by their names, to the options of the passes that cast.
+void add_ranges(Model& m, const std::vector<NamedTensors>& runs, PassRequest& request) {
+  if (runs.empty()) return;
+  std::string ranges = half_report(m, runs, /*random_runs=*/0, /*seed=*/0).ranges;
+  if (m.dialect() == DialectId::kMil) {
+    request.options.emplace_back("add_fp16_cast.skip_ops", "auto");
+    request.options.emplace_back("add_fp16_cast.ranges", std::move(ranges));
+  } else {
+    request.options.emplace_back("cast_to_half.ranges", std::move(ranges));
+  }
+}
+
+}  // namespace
+
 OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   OptimizeReport report;
   check_request(options.request, m.dialect());
@@ -129,6 +145,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   OutsideNames outside(m);
   PassRequest request = options.request;
   request.observer = observers.get();
+  add_ranges(m, options.calibrate, request);
   const PassRequest quantization = take_quantization(request);
   const int opset = first_opset(m, options.opset, quantization);
   KeptOrigins origins(m, /*all=*/opset != 0);
@@ -279,13 +296,7 @@ OptimizeReport optimize_file(const std::filesystem::path& in, const std::filesys
 }
 
 OptimizeReport optimize_program(Model& m, const OptimizeOptions& options, const std::filesystem::path& file) {
-  OptimizeOptions how = options;
-  if (!options.calibrate.empty()) {
-    const std::string ranges = half_report(m, options.calibrate, /*random_runs=*/0, /*seed=*/0).ranges;
-    how.request.options.emplace_back("add_fp16_cast.skip_ops", "auto");
-    how.request.options.emplace_back("add_fp16_cast.ranges", ranges);
-  }
-  OptimizeReport report = optimize_model(m, how);
+  OptimizeReport report = optimize_model(m, options);
   if (const std::vector<std::string>& ill_typed = report.passes.ill_typed; !ill_typed.empty()) {
     const size_t more = ill_typed.size() - 1;
     std::vector<std::string> notes;

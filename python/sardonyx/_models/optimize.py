@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from sardonyx import _sardonyx as native
 from sardonyx import report as reports
 from sardonyx._error import Error, WrongType
+from sardonyx._models.evaluate import _to_native
 from sardonyx._models.options import DEFAULTS, DOC, FIELDS, OptimizeOptions
 from sardonyx._models.sources import bytes_of
 from sardonyx._progress import shown
@@ -91,9 +92,10 @@ def request(options: Mapping[str, Any], of_passes: Sequence[tuple[str, str]] = (
     wanted["request.options"] = [*of_file, *wanted["request.options"], *of_passes]
     if given["precision"] is not None:
         wanted["request.options"].append(("precision", precision_of(given["precision"])))
+    for keyword in ("keep_f32", "calibration"):
+        if given[keyword] and given["precision"] is None:
+            raise Error(f"{keyword} is for half precision", notes=['help: precision="f16"'])
     if given["keep_f32"]:
-        if given["precision"] is None:
-            raise Error("keep_f32 is for half precision", notes=['help: precision="f16"'])
         wanted["request.options"].append(("cast_to_half.keep", ",".join(_names("keep_f32", given["keep_f32"]))))
     if given["weights"] is not None:
         one_of("weights", given["weights"], ("int8", "uint8", "int4", "uint4"))
@@ -114,6 +116,15 @@ def _verify(how: str | bool) -> str:
     how = "model" if how is True else "off" if how is False else how
     one_of("verify", how, ("off", "model", "pass"))
     return how
+
+
+def _runs(given: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
+    """The inputs of each run, as native code takes them."""
+    if given is not None and (isinstance(given, Mapping) or not all(isinstance(run, Mapping) for run in given)):
+        raise WrongType(
+            "calibration is a list of runs, each a mapping of inputs to arrays", notes=['help: [{"x": array}]']
+        )
+    return [{str(name): _to_native(value) for name, value in run.items()} for run in given or ()]
 
 
 def shapes(given: Mapping[str, Sequence[int | str | None]] | None) -> dict[str, list[int | str | None]]:
@@ -173,6 +184,7 @@ _AS_NATIVE: dict[str, Callable[[Any], Any]] = {
     "skip": lambda given: _names("skip", given),
     "options": lambda given: [(str(k), _text(v)) for k, v in (given or {}).items()],
     "input_shapes": shapes,
+    "calibration": _runs,
     "inputs": lambda given: _names("inputs", given),
     "outputs": lambda given: _names("outputs", given),
     "opset": lambda given: 0 if given is None else int(given) or -1,

@@ -29,6 +29,9 @@ class OptimizeOptions(TypedDict, total=False):
     and results keep their types, calls of functions are inlined. The report counts what stayed, and why."""
     keep_f32: str | Sequence[str]
     """Names of nodes or values that stay in single precision."""
+    calibration: Sequence[Mapping[str, Any]] | None
+    """For half precision: the inputs of runs, by name. What overflows or vanishes in these runs stays in
+    single precision."""
     weights: Literal["int8", "uint8", "int4", "uint4"] | None
     """Store weights as integers, from which DequantizeLinear makes floats again. int8 and uint8 have a
     scale for each channel, int4 and uint4 for each block of 32; signed ones have no zero points. 4 bits
@@ -71,6 +74,7 @@ DEFAULTS: dict[str, Any] = {
     "opset": None,
     "precision": None,
     "keep_f32": (),
+    "calibration": None,
     "weights": None,
     "fold_budget": 0,
     "prune_inputs": False,
@@ -93,6 +97,7 @@ FIELDS = {
     "inputs": "inputs",
     "outputs": "outputs",
     "opset": "opset",
+    "calibrate": "calibration",
     "request.fold_budget": "fold_budget",
     "request.prune_inputs": "prune_inputs",
     "keep_names": "keep_names",
@@ -119,6 +124,8 @@ DOC = """\
             wrong. Inputs and results keep their types, calls of functions are inlined. The report counts
             what stayed, and why.
         keep_f32: Names of nodes or values that stay in single precision.
+        calibration: For half precision: the inputs of runs, by name. What overflows or vanishes in these
+            runs stays in single precision.
         weights: Store weights as integers, from which DequantizeLinear makes floats again. int8 and uint8
             have a scale for each channel, int4 and uint4 for each block of 32; signed ones have no zero
             points. 4 bits raise the opset to 21, 8 bits to 13 (of half precision to 19), if it is older.

@@ -398,3 +398,48 @@ def test_the_command(tmp_path):
 def test_bad_options(options, message):
     with pytest.raises(sardonyx.Error, match=message):
         sardonyx.optimize(resized_image()[0], **options)
+
+
+def test_runs_decide_what_bounds_do_not(tmp_path):
+    """The same model on small and on large inputs."""
+    text = """g (float[7,61] x) => (float[7,67] y) {
+        h = MatMul(x, w)
+        k = MatMul(h, v)
+        l = Mul(k, thousand)
+        m = MatMul(l, u)
+        y = Mul(m, thousandth)
+    }"""
+    model, _ = made(
+        text, w=weight(), v=weight(), u=weight(D, 67, seed=3), thousand=np.float32(1000), thousandth=np.float32(0.001)
+    )
+    small, large = normal(N, D), normal(N, D, scale=100)
+    wanted = list(sardonyx.evaluate(model, {"x": large}).values())
+    half, report = sardonyx.optimize(
+        model, precision="f16", calibration=[{"x": small}, {"x": large}], return_report=True
+    )
+    (counts,) = (p["counts"] for p in report.passes if p["name"] == "cast_to_half")
+    assert counts["in f32: it overflows on the given inputs"] >= 2 and counts["in f16"] >= 2
+    assert error(sardonyx.evaluate(half, {"x": large}).values(), wanted) < 0.005
+    on_small = sardonyx.optimize(model, precision="f16", calibration=[{"x": small}])
+    assert not np.isfinite(sardonyx.evaluate(on_small, {"x": large})["y"]).all()
+    onnx.save(model, tmp_path / "m.onnx")
+    np.savez(tmp_path / "large.npz", x=large)
+    given = ("--precision", "f16", "--calibrate", tmp_path / "large.npz")
+    command("optimize", tmp_path / "m.onnx", "-o", tmp_path / "h.onnx", *given)
+    assert error(sardonyx.evaluate(tmp_path / "h.onnx", {"x": large}).values(), wanted) < 0.005
+    listed = command("compare", tmp_path / "m.onnx", *given).stdout
+    assert "overflows" in listed and "'l' is from" in listed
+
+
+@pytest.mark.parametrize(
+    ("calibration", "message"),
+    [
+        ([{"z": np.zeros((N, D), np.float32)}], "the model has no input 'z'"),
+        ([{"x": np.zeros((N, 3), np.float32)}], "input 'x'"),
+        ([{"x": np.zeros((N, D), np.int64)}], "input 'x'"),
+        ({"x": np.zeros((N, D), np.float32)}, "calibration is a list of runs"),
+    ],
+)
+def test_bad_runs(calibration, message):
+    with pytest.raises(sardonyx.Error, match=message):
+        sardonyx.optimize(rms_of_large_values()[0], precision="f16", calibration=calibration)

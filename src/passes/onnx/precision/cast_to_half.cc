@@ -122,7 +122,8 @@ class Halves {
       }
     }
     const auto may_change = [&](const Node& n) { return variables_.contains(&n) && why_kept(n).empty(); };
-    single_.probe(may_change);
+    // Ranges from real inputs are better evidence than runs on random ones.
+    if (!observe_ranges()) single_.probe(may_change);
     for (const SingleOps::Reason& r : single_.reasons()) reasons_.emplace(r.node, r.why);
     for (Graph* g : graphs_in(top_)) {
       for (const Node& n : g->nodes()) {
@@ -156,15 +157,29 @@ class Halves {
     }
     if (is_quantized(n)) return "it is quantized";
     if (has_convolution_ && moves_batch_of_product(n)) return "onnxruntime would crash";
-    if (single_.contains(n)) {
-      const auto at = reasons_.find(&n);
-      return at != reasons_.end() ? at->second : "rounding would make results wrong";
-    }
+    if (const auto at = reasons_.find(&n); at != reasons_.end()) return at->second;
+    if (single_.contains(n)) return "rounding would make results wrong";
     for (const Use& u : n.operands()) {
       if (is_single(u.value) && u.value->is_constant() && halves_.of(u.value->constant()).overflows)
         return "a constant of it exceeds 65504";
     }
     return {};
+  }
+
+  // What the option `ranges` says is beyond half precision. Returns whether there is such an option.
+  bool observe_ranges() {
+    const std::string given = context_.options().text("ranges", {});
+    if (given.empty()) return false;
+    precision::HalfRanges ranges(top_, context_);
+    ranges.tell(precision::parse_ranges(given));
+    for (Graph* g : graphs_in(top_)) {
+      for (const Node& n : g->nodes()) {
+        const precision::HalfVerdict v = ranges.judge(n).verdict;
+        if (v == precision::HalfVerdict::kOverflows) reasons_.emplace(&n, "it overflows on the given inputs");
+        if (v == precision::HalfVerdict::kVanishes) reasons_.emplace(&n, "it vanishes on the given inputs");
+      }
+    }
+    return true;
   }
 
   // --- Which nodes change
@@ -336,7 +351,8 @@ class Halves {
 
 Pass cast_to_half() {
   return Pass::on_graph(Numerics::kRelaxed, [](Graph& top, PassContext& context) { return Halves(top, context).run(); })
-      .option("keep", "names of nodes or values that stay in single precision, separated by commas");
+      .option("keep", "names of nodes or values that stay in single precision, separated by commas")
+      .option("ranges", "observed ranges of values, one per line: lowest, highest, name; in place of runs on random inputs");
 }
 
 }  // namespace sardonyx::onnx
