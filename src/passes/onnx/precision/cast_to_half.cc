@@ -266,10 +266,12 @@ class Halves {
     return Tensor::own(t.dtype(), {t.shape().begin(), t.shape().end()}, std::move(bytes));
   }
 
-  static Value* clipped(Rewriter& b, Value* x, double least) {
+  Value* clipped(Rewriter& b, Value* x, double least) const {
+    constexpr int kClipTakesValues = 11;
     Value* low = b.constant(Tensor::full(DType::kF16, {}, least));
     Value* high = b.constant(Tensor::full(DType::kF16, {}, precision::kLargestHalf));
-    Value* made = b.op("Clip", {x, low, high});
+    const bool has_clip = context_.model.opset_version("").value_or(kClipTakesValues) >= kClipTakesValues;
+    Value* made = has_clip ? b.op("Clip", {x, low, high}) : b.op("Max", {b.op("Min", {x, high}), low});
     made->set_type(x->type());
     return made;
   }
@@ -312,7 +314,7 @@ class Halves {
       back->set_type(old.type());
       back->set_name(old.name());
       halves_of_[back] = &now;
-      if (masked_.contains(&old)) masked_.insert(back);
+      if (masked_.erase(&old) > 0) masked_.insert(back);
       casts_back_.push_back(back);
       g.replace_uses(old, *back);
     }
