@@ -143,13 +143,12 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   std::optional<KeptNames> names;
   if (options.keep_names) names.emplace(m);
   OutsideNames outside(m);
-  PassRequest request = options.request;
-  request.observer = observers.get();
-  add_ranges(m, options.calibrate, request);
-  const PassRequest quantization = take_quantization(request);
+  PassRequest request = options.request, quantization = take_quantization(request);
   const int opset = first_opset(m, options.opset, quantization);
   KeptOrigins origins(m, /*all=*/opset != 0);
   observers.add(&origins);
+  request.observer = quantization.observer = observers.get();
+  add_ranges(m, options.calibrate, request);
   const bool is_verified = request.verify != Verify::kOff;
   constexpr size_t kHinted = 50000;  // nodes, beyond which another run takes seconds
   const bool is_hinted = options.hint && opset == 0 && quantization.passes.empty() && m.num_nodes() <= kHinted;

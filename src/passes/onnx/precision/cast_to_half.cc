@@ -54,8 +54,7 @@ int64_t elements(const Value& v) {
 // The type variables of the node that can become half precision; empty if it has to stay.
 std::set<std::string_view> variables_of(const Node& n) {
   if (!n.op().known || n.unchecked() || !n.bodies().empty() || n.has(Trait::kConstant) || n.is("Cast")) return {};
-  // An attribute fixes the type of the result.
-  if (n.attr("dtype") != nullptr || n.is("ConstantOfShape") || n.is("CastLike") || n.is("Range")) return {};
+  if (n.is("BitCast") || n.is("CastLike") || n.is("Range")) return {};
   // onnxruntime has no such kernel.
   if (string_attr(n, "reduction").value_or("none") != "none") return {};
   std::set<std::string_view> found, refused;
@@ -64,7 +63,10 @@ std::set<std::string_view> variables_of(const Node& n) {
     (slot->homogeneous && has_half(slot->types) ? found : refused).insert(slot->type_var);
   };
   for (size_t i = 0; i < n.num_inputs(); ++i) visit(slot_of(n.op(), i, n.num_inputs()), n.input(i));
+  const std::set<std::string_view> of_operands = found;
   for (size_t i = 0; i < n.num_results(); ++i) visit(result_slot(n.op(), i), n.result(i));
+  // An attribute fixes the type of a result that is not that of an operand.
+  std::erase_if(found, [&](std::string_view variable) { return !of_operands.contains(variable); });
   for (std::string_view variable : refused) found.erase(variable);
   return found;
 }
@@ -242,6 +244,7 @@ class Halves {
     Value*& known = halves_of_[&v];
     if (known != nullptr) return known;
     Rewriter& b = builder(*v.graph());
+    move_behind(b, v);
     if (v.is_constant()) {
       TensorPtr t = v.constant();
       if (halves_.of(t).saturates) t = precision::saturated(t);
@@ -251,7 +254,6 @@ class Halves {
       known = b.constant(narrow, v.name().view());
       return known;
     }
-    move_behind(b, v);
     if (v.def() != nullptr) b.set_provenance(v.def()->provenance());
     known = b.op("Cast", {&v}, {attr("to", static_cast<int64_t>(DType::kF16))});
     if (v.type() != nullptr) known->set_type(b.types().with_dtype(v.type(), DType::kF16));
@@ -324,6 +326,7 @@ class Halves {
 
   // Casts that nobody needs leave their names to what they cast. Weights go that only these nodes read.
   void finish() {
+    if (changed_ == 0) return;
     for (Value* back : casts_back_) {
       if (back->has_uses()) continue;
       Value* now = back->def()->input(0);
