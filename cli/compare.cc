@@ -12,8 +12,8 @@
 namespace sardonyx::cli {
 namespace {
 
-Numerics numerics_named(const std::string& name, DialectId dialect) {
-  if (name.empty()) return usual_numerics(dialect);
+std::optional<Numerics> numerics_named(const std::string& name) {
+  if (name.empty()) return std::nullopt;
   return name == "exact" ? Numerics::kExact : name == "rounds" ? Numerics::kRounds : Numerics::kRelaxed;
 }
 
@@ -52,11 +52,10 @@ int compare(const Given& given) {
   const bool across = before->dialect() != after->dialect();
   if (across && given.has("numerics"))
     refuse("--numerics is for two models of one format", {"help: --rtol and --atol say what counts as equal between formats"});
-  const Numerics numerics = across ? Numerics::kRelaxed : numerics_named(given.text("numerics"), before->dialect());
   const std::optional<Tolerance> tolerance = tolerance_of(given);
-  const ModelComparison check = compare_models(*before, *after, numerics, given.text("target"), tolerance);
-  const std::string how =
-      tolerance ? fmt::format("rtol {}, atol {}", tolerance->rtol, tolerance->atol) : std::string(to_string(numerics));
+  const ModelComparison check =
+      compare_models(*before, *after, numerics_named(given.text("numerics")), given.text("target"), tolerance);
+  const std::string how = tolerance ? fmt::format("rtol {}, atol {}", tolerance->rtol, tolerance->atol) : check.judged;
   const bool same = !check.difference && check.load_problems.empty() && check.runs > 0;
   if (given.has("json")) {
     print_one(json_of(given, how, check, same));

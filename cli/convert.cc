@@ -71,7 +71,7 @@ ModelComparison compared(const Given& given, const std::string& input, const std
   if (given.has("function")) refuse("--verify takes one model, and --function converts several");
   if (given.text("verify") == "pass") refuse("--verify=pass is for optimizations; a conversion is compared as a whole");
   const auto before = read_model(opened(input), read_options(given)), after = read_model(output, {});
-  ModelComparison found = compare_models(*before, *after, Numerics::kRelaxed, {}, tolerance_of(given));
+  ModelComparison found = compare_models(*before, *after, {}, {}, tolerance_of(given));
   if (found.difference)
     throw Error(ErrorCode::kInternal, fmt::format("'{}' differs from the model: {}", output, *found.difference));
   if (found.runs == 0)

@@ -118,23 +118,22 @@ struct ModelComparison {
   std::string skipped;                    // why nothing was compared
   double largest_error = 0;               // |before - after| over all floats
   std::string largest_at;                 // where it is; empty if no float changed
+  std::string judged;                     // "exact", "rounds", "relaxed", "half" (a fiftieth), or "" by `tolerance`
   // The runtime that loads the first model, according to its table of kernels, and why it does not load the
   // second one.
   std::string runtime;
   std::vector<std::string> load_problems;
 };
 
-// An ONNX model and a Core ML program are compared up to a thousandth of the largest element of each result,
-// and up to a fiftieth where one computes in half precision.
+// Without `numerics` and `tolerance`, ONNX models are compared up to rounding; programs of Core ML, and a
+// program and a model, up to a thousandth of the largest element of each result; and up to a fiftieth where
+// only one computes in half precision (or one of a program and a model).
 //
 // Pairs inputs by position; `after` may lack some of the inputs of `before`. Infers the types of both. Throws
 // kInvalidArgument if the signatures do not match. `target` names the runtime that must load both; empty
 // means the newest. `after` is not checked if that runtime is certain not to load `before`.
-ModelComparison compare_models(Model& before, Model& after, Numerics numerics, std::string_view target = {},
-                               const std::optional<Tolerance>& tolerance = std::nullopt);
-
-// The default class for comparing models of a dialect: the loosest one in its default preset.
-Numerics usual_numerics(DialectId dialect);
+ModelComparison compare_models(Model& before, Model& after, std::optional<Numerics> numerics = std::nullopt,
+                               std::string_view target = {}, const std::optional<Tolerance>& tolerance = std::nullopt);
 
 struct NodeChange {
   const Node* before = nullptr;

@@ -13,6 +13,7 @@
 #include "convert/guards/unknown_operators.h"
 #include "convert/half_report.h"
 #include "convert/interface/input_shapes.h"
+#include "convert/interface/op_names.h"
 #include "convert/interface/submodel.h"
 #include "convert/opset_hint.h"
 #include "inspect/compare_models.h"
@@ -103,6 +104,14 @@ PassRequest conversion_to(const Model& m, int opset, Observer* observer) {
 
 namespace {
 
+// Throws if the option names what the model lacks.
+void check_kept(const Model& m, const PassRequest& request) {
+  for (const auto& [key, value] : request.options) {
+    if (key != "cast_to_half.keep") continue;
+    if (const auto unknown = names_not_in(m, value); !unknown.empty()) refuse_kept(*unknown.begin(), m);
+  }
+}
+
 // Adds what values are on the given inputs, by their names, to the options of the passes that cast.
 void add_ranges(Model& m, const std::vector<NamedTensors>& runs, PassRequest& request) {
   if (runs.empty()) return;
@@ -148,6 +157,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   KeptOrigins origins(m, /*all=*/opset != 0);
   observers.add(&origins);
   request.observer = quantization.observer = observers.get();
+  check_kept(m, request);
   add_ranges(m, options.calibrate, request);
   const bool is_verified = request.verify != Verify::kOff;
   constexpr size_t kHinted = 50000;  // nodes, beyond which another run takes seconds
@@ -169,7 +179,8 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   origins.restore();
   if (is_verified && !report.passes.passes.empty()) {
     std::optional<Tolerance> bound = options.tolerance;
-    if (!bound && computes_in_half(m)) bound = Tolerance{.rtol = 0, .atol = 0, .of_largest = kHalfShare};
+    const auto made_half = [](const PassReport& p) { return p.name == "cast_to_half" && p.changed; };
+    if (!bound && std::ranges::any_of(report.passes.passes, made_half)) bound = half_tolerance();
     const ValueCheck check = check_results(*original, m, request, numerics, bound, report.passes);
     if (check.runs > 0) report.largest_error = check.largest_error;
     report.largest_at = check.largest_at;
@@ -307,6 +318,14 @@ OptimizeReport optimize_program(Model& m, const OptimizeOptions& options, const 
   return report;
 }
 
+void write_program(const Model& m, const std::filesystem::path& out, const OptimizeOptions& options) {
+  if (out.extension() == ".sx") {
+    save_program(m, out);
+  } else {
+    write_coreml(m, out, {.link_weights = options.link_weights});
+  }
+}
+
 OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::filesystem::path& out,
                                     const OptimizeOptions& options, const ReadOptions& read) {
   check_request(options.request, DialectId::kMil);
@@ -323,11 +342,7 @@ OptimizeReport optimize_coreml_file(const std::filesystem::path& in, const std::
   report.read_seconds = read_seconds;
   report.file_before = file_before;
   watch.lap();
-  if (out.extension() == ".sx") {
-    save_program(*model, out);
-  } else {
-    write_coreml(*model, out, {.link_weights = options.link_weights});
-  }
+  write_program(*model, out, options);
   report.write_seconds = watch.lap();
   report.file_after = bytes_at(out);
   return report;

@@ -18,6 +18,9 @@ void keep_as_it_was(OptimizeReport& report);
 // ill-typed.
 OptimizeReport optimize_program(Model& m, const OptimizeOptions& options, const std::filesystem::path& file = {});
 
+// As a package, a model file or text, by the suffix of `out`.
+void write_program(const Model& m, const std::filesystem::path& out, const OptimizeOptions& options);
+
 // The passes that convert the model to another opset, newer or older.
 PassRequest conversion_to(const Model& m, int opset, Observer* observer = nullptr);
 

@@ -11,6 +11,7 @@
 #include "convert/interface/coreml_classifier.h"
 #include "convert/interface/enumerated_shapes.h"
 #include "convert/interface/input_shapes.h"
+#include "convert/interface/op_names.h"
 #include "convert/optimize.h"
 #include "io/coreml/mil_new_description.h"
 #include "io/text/program_file.h"
@@ -216,21 +217,8 @@ std::vector<std::string> unknown_skipped(const Model& mil, const ToCoremlOptions
   for (const auto& [key, value] : options.pass_options) {
     if (key == "add_fp16_cast.skip_ops") listed = value;
   }
-  std::set<std::string, std::less<>> unknown;
-  for (size_t at = 0; at < listed.size();) {
-    const size_t end = std::min(listed.find(',', at), listed.size());
-    if (end > at && listed.substr(at, end - at) != "auto") unknown.insert(listed.substr(at, end - at));
-    at = end + 1;
-  }
-  for (const Graph* g : graphs_in(mil.graph())) {
-    if (unknown.empty()) break;
-    for (const Node& n : g->nodes()) {
-      if (const auto at = unknown.find(n.name().view()); at != unknown.end()) unknown.erase(at);
-      for (const Value& v : n.results()) {
-        if (const auto at = unknown.find(v.name().view()); at != unknown.end()) unknown.erase(at);
-      }
-    }
-  }
+  Names unknown = names_not_in(mil, listed);
+  unknown.erase("auto");
   return {unknown.begin(), unknown.end()};
 }
 

@@ -94,9 +94,7 @@ bool computes_in_half(const Model& m) {
   return false;
 }
 
-Numerics usual_numerics(DialectId dialect) { return dialect == DialectId::kMil ? Numerics::kRelaxed : Numerics::kRounds; }
-
-ModelComparison compare_models(Model& before, Model& after, Numerics numerics, std::string_view target,
+ModelComparison compare_models(Model& before, Model& after, std::optional<Numerics> numerics, std::string_view target,
                                const std::optional<Tolerance>& tolerance) {
   check_interfaces(before, after);
   for (Model* m : {&before, &after}) {
@@ -104,16 +102,21 @@ ModelComparison compare_models(Model& before, Model& after, Numerics numerics, s
     infer_model(*m, facts, /*tolerant=*/true);
   }
   const bool across = before.dialect() != after.dialect();
-  std::optional<Tolerance> bound = tolerance;
   const bool half_before = computes_in_half(before), half_after = computes_in_half(after);
-  if (!bound && (across ? half_before || half_after : half_before != half_after))
-    bound = Tolerance{.rtol = 0, .atol = 0, .of_largest = kHalfShare};
-  ValueCheck check = across ? compare_across(before, after, bound) : compare_whole(before, after, numerics, bound);
+  const bool in_half = !tolerance && (across ? half_before || half_after : !numerics && half_before != half_after);
+  const std::optional<Tolerance> bound = in_half ? half_tolerance() : tolerance;
+  // The loosest class in the default preset of the dialect.
+  const Numerics usual = across || before.dialect() == DialectId::kMil ? Numerics::kRelaxed : Numerics::kRounds;
+  const Numerics how = numerics.value_or(usual);
+  ValueCheck check = across ? compare_across(before, after, bound) : compare_whole(before, after, how, bound);
   ModelComparison found{.runs = check.runs,
                         .difference = std::move(check.difference),
                         .skipped = std::move(check.skipped),
                         .largest_error = check.largest_error,
-                        .largest_at = std::move(check.largest_at)};
+                        .largest_at = std::move(check.largest_at),
+                        .judged = tolerance ? std::string()
+                                  : in_half ? "half"
+                                            : std::string(to_string(how))};
   if (across) return found;
   const onnx::Runtime* runtime = before.dialect() == DialectId::kOnnx ? runtime_that_loads(before, target) : nullptr;
   if (runtime == nullptr) return found;

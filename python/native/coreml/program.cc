@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <map>
 
+#include "convert/file_names.h"
 #include "convert/half_report.h"
 #include "convert/optimize.h"
-#include "convert/to_coreml.h"
 #include "inspect/compare_models.h"
 #include "io/added_nodes.h"
 #include "io/coreml/mil_features.h"
@@ -225,6 +225,10 @@ nb::list states(const CoremlProgram& p, const std::string& function) {
   return out;
 }
 
+std::unique_ptr<Model> read_path(const std::string& path, bool map) {
+  return path.ends_with(".sx") ? load_program(path, map) : read_coreml(path, {.map = map});
+}
+
 // A program from a file, from the bytes of one or from memory. Weights are read from an open file when they
 // are used, which is an error if the file changed in place.
 std::unique_ptr<Model> read_program(const nb::object& source) {
@@ -242,7 +246,7 @@ std::unique_ptr<Model> read_program(const nb::object& source) {
   }
   const auto path = nb::cast<std::string>(source);
   const Unlocked others_may_run;
-  return read_coreml(path, {.map = false});
+  return read_path(path, /*map=*/false);
 }
 
 // Runs passes on a path, on bytes or on a program, which is not changed. From path to path, weights stream.
@@ -260,10 +264,10 @@ nb::tuple optimize(const nb::object& source, const std::string& out, const nb::d
   } else {
     program = read_program(source);
     const Unlocked others_may_run;
-    if (!out.empty()) check_coreml_name(out);
+    if (!out.empty()) require_output_name(out, DialectId::kMil);
     verify(*program);
     report = optimize_program(*program, o);
-    if (!out.empty()) write_coreml(*program, out, {.link_weights = o.link_weights});
+    if (!out.empty()) write_program(*program, out, o);
   }
   return nb::make_tuple(report_dict(report), out.empty() ? nb::cast(made(std::move(program))) : nb::none());
 }
@@ -292,12 +296,7 @@ void bind_coreml(nb::module_& m) {
       .def("compare_types", &compare_types)
       .def("half_share", [](const CoremlProgram& p) { return computes_in_half(*p.model) ? kHalfShare : 0.0; })
       .def("specification_version", [](const CoremlProgram& p) { return p.model->specification_version.value_or(0); });
-  m.def(
-      "load",
-      [](const std::string& path, bool map) {
-        return made(path.ends_with(".sx") ? load_program(path, map) : read_coreml(path, {.map = map}));
-      },
-      nb::call_guard<Unlocked>());
+  m.def("load", [](const std::string& path, bool map) { return made(read_path(path, map)); }, nb::call_guard<Unlocked>());
   m.def(
       "load_bytes", [](const nb::bytes& bytes) { return made(read_program(bytes)); }, nb::arg("model"),
       "Of a model file without other files.");

@@ -90,7 +90,7 @@ std::optional<double> attribute(const Node& n, std::string_view slot) {
   return float_attr(n, slot);
 }
 
-// Of a size that is not known, or absent.
+// Which operand is in that slot.
 std::optional<size_t> position(const Node& n, std::string_view slot) {
   const Translation* t = translation_of(n.op());
   if (t == nullptr) return std::nullopt;

@@ -373,6 +373,18 @@ def test_weights_are_stored_once_and_those_of_other_types_stay(tmp_path):
     assert error(sardonyx.evaluate(tmp_path / "h.onnx", inputs).values(), wanted) < 0.005
 
 
+def test_only_what_became_half_is_judged_as_such(tmp_path):
+    """A difference of a hundredth: too much for models of one precision, and for a class that the user names."""
+    model, _ = made("g (float[7,61] x) => (float[7,61] y) { y = MatMul(x, w) }", w=weight())
+    off, _ = made("g (float[7,61] x) => (float[7,61] y) { y = MatMul(x, w) }", w=weight() * np.float32(1.01))
+    assert not sardonyx.compare(model, off)
+    half = sardonyx.optimize(model, precision="f16")
+    found = sardonyx.compare(model, half)
+    assert found and found.numerics == "half"
+    assert not sardonyx.compare(model, half, numerics="exact") and not sardonyx.compare(model, half, rtol=1e-7)
+    assert not sardonyx.compare(half, sardonyx.optimize(off, precision="f16"))
+
+
 def test_the_command(tmp_path):
     model, _ = rms_of_large_values()
     onnx.save(model, tmp_path / "m.onnx")
@@ -393,6 +405,7 @@ def test_the_command(tmp_path):
     [
         ({"precision": "int3"}, "precision='int3' is not known"),
         ({"keep_f32": "y"}, "keep_f32 is for half precision"),
+        ({"precision": "f16", "keep_f32": "yy"}, r"(?s)keep_f32 has 'yy', and no node or value.*did you mean 'y'"),
     ],
 )
 def test_bad_options(options, message):

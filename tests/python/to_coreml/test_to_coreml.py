@@ -431,6 +431,9 @@ def test_optimizing_in_memory(tmp_path, monkeypatch):
         one.save(tmp_path / f"{number}.mlpackage")
         (found,) = coreml.load(tmp_path / f"{number}.mlpackage").run([x]).values()
         np.testing.assert_array_equal(found, result)
+    coreml.optimize(program, tmp_path / "text.sx", passes=["add_fp16_cast", "cast_optimization"])
+    (found,) = coreml.optimize(tmp_path / "text.sx").run([x]).values()
+    np.testing.assert_array_equal(found, result)
 
 
 def window():

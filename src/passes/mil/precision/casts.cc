@@ -116,16 +116,6 @@ class Inserter {
 
 }  // namespace
 
-std::set<std::string, std::less<>> split_names(std::string_view list) {
-  std::set<std::string, std::less<>> parts;
-  while (!list.empty()) {
-    const size_t comma = list.find(',');
-    if (comma != 0) parts.emplace(list.substr(0, comma));
-    list = comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1);
-  }
-  return parts;
-}
-
 bool takes(const Node& n, size_t i, DType dtype) {
   const Slot* slot = slot_of(n.op(), i, n.num_inputs());
   if (slot == nullptr) return false;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "passes/mil/params.h"
+#include "passes/option_lists.h"
 
 namespace sardonyx::mil {
 
@@ -26,9 +27,6 @@ struct Casting {
   // The type in the op's new name.
   std::function<DType()> named;
 };
-
-// The names in an option's comma-separated list.
-std::set<std::string, std::less<>> split_names(std::string_view list);
 
 // Whether operand i of the op may have that type.
 bool takes(const Node& n, size_t i, DType dtype);

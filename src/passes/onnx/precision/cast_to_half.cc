@@ -20,6 +20,7 @@
 
 #include "dialects/onnx/node_types.h"
 #include "ir/tensor/half.h"
+#include "passes/option_lists.h"
 #include "passes/precision/half_masks.h"
 #include "passes/precision/single_ops.h"
 #include "rewrite/onnx_rewriter.h"
@@ -100,16 +101,21 @@ bool moves_batch_of_product(const Node& n) {
   return std::ranges::any_of(n.result()->uses(), [](const Use& u) { return u.owner->is("MatMul"); });
 }
 
+// The bytes that half precision saves at this node; uncuttable where it always changes.
+int64_t worth_of(const Node& n) {
+  const bool has_weight = std::ranges::any_of(n.operands(), [](const Use& u) {
+    return is_single(u.value) && u.value->is_constant() && u.value->constant()->size() >= kWeight;
+  });
+  if (is_heavy(n) || has_weight) return MinCut::kUncuttable;
+  int64_t saved = 0;
+  for (const Value& r : n.results()) saved += is_single(&r) ? kResultBytes * elements(r) : 0;
+  return saved;
+}
+
 class Halves {
  public:
-  Halves(Graph& top, PassContext& context) : top_(top), context_(context), single_(top, context) {
-    const std::string given = context.options().text("keep", {});
-    for (size_t at = 0; at < given.size();) {
-      const size_t end = std::min(given.find(',', at), given.size());
-      if (end > at) kept_names_.insert(given.substr(at, end - at));
-      at = end + 1;
-    }
-  }
+  Halves(Graph& top, PassContext& context)
+      : top_(top), context_(context), single_(top, context), kept_names_(split_names(context.options().text("keep", {}))) {}
 
   bool run() {
     for (Graph* g : graphs_in(top_)) {
@@ -186,21 +192,15 @@ class Halves {
 
   // --- Which nodes change
 
-  // Keeps in variables_ what is on the side of half precision.
+  // Keeps in variables_ what is on the side of half precision: all of it where the cut takes too long.
   void choose() {
     MinCut cut;
     std::unordered_map<const Node*, uint32_t> vertices;
-    for (const auto& [n, variables] : variables_) {
-      const uint32_t v = vertices[n] = cut.add_vertex();
-      const bool has_weight = std::ranges::any_of(n->operands(), [](const Use& u) {
-        return is_single(u.value) && u.value->is_constant() && u.value->constant()->size() >= kWeight;
-      });
-      if (is_heavy(*n) || has_weight) {
-        cut.add_edge(MinCut::kSource, v, MinCut::kUncuttable);
-      } else {
-        int64_t saved = 0;
-        for (const Value& r : n->results()) saved += is_single(&r) ? kResultBytes * elements(r) : 0;
-        cut.add_edge(MinCut::kSource, v, saved);
+    for (const Graph* g : graphs_in(top_)) {
+      for (const Node& n : g->nodes()) {
+        if (!variables_.contains(&n)) continue;
+        const uint32_t v = vertices[&n] = cut.add_vertex();
+        cut.add_edge(MinCut::kSource, v, worth_of(n));
       }
     }
     const auto side = [&](const Node* n) {
