@@ -107,7 +107,8 @@ def compare(
             ML in half precision a fiftieth of the largest element of each result. Integers and booleans must be
             equal.
         numerics: What counts as equal between models: "exact" (all bits), "rounds" (up to rounding: the default
-            for ONNX), or "relaxed" (up to a thousandth: the default for Core ML).
+            for ONNX), or "relaxed" (up to a thousandth: the default for Core ML). Without it, a fiftieth of the
+            largest element of each result where only one of them computes in half precision.
         target: The runtime that must load the second model if it loads the first, such as "ort-1.23"; by
             default the newest.
         enable_double_precision, inputs_as_nchw, outputs_as_nchw: Of a function, as given to `to_onnx`.

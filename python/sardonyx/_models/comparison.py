@@ -19,7 +19,7 @@ class Comparison:
     inputs: Mapping[str, str] = field(default_factory=dict)  # types of a JAX function's inputs by name
     fault: str = ""  # what changed the results, if that is known
     evaluations: int = 1
-    numerics: str = ""  # of two models: "exact", "rounds" or "relaxed"
+    numerics: str = ""  # of two models: "exact", "rounds", "relaxed" or "half"
     not_compared: str = ""  # why nothing was
     runtime: str = ""
     load_problems: tuple[
