@@ -12,7 +12,8 @@ namespace sardonyx {
 class InferContext;
 class Node;
 
-enum class DialectId : uint8_t { kJax, kOnnx, kMil };
+enum class DialectId : uint8_t { kJax, kOnnx, kMil, kStablehlo };
+inline constexpr DialectId kDialects[] = {DialectId::kJax, DialectId::kOnnx, DialectId::kMil, DialectId::kStablehlo};
 
 // Facts for generic passes, as a bit set.
 enum class Trait : uint32_t {

@@ -131,7 +131,7 @@ std::optional<Row> row_of(const Op& op) {
 const std::vector<std::optional<Row>>& rows_by_id() {
   static const auto& all = *new std::vector<std::optional<Row>>([] {
     std::vector<std::optional<Row>> list(known_op_count());
-    for (DialectId d : {DialectId::kJax, DialectId::kOnnx, DialectId::kMil}) {
+    for (DialectId d : kDialects) {
       for (const Op& op : dialect(d).ops()) list[op.id] = row_of(op);
     }
     return list;

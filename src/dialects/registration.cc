@@ -2,6 +2,7 @@
 #include "dialects/jax/dialect.h"
 #include "dialects/mil/ops.h"
 #include "dialects/onnx/ops.h"
+#include "dialects/stablehlo/dialect.h"
 #include "sardonyx/op.h"
 
 namespace sardonyx {
@@ -12,7 +13,8 @@ void register_all_dialects();
 void register_all_dialects() {
   register_dialect(onnx::dialect(), onnx::kOpCount);
   register_dialect(mil::dialect(), mil::kOpCount);
-  jax::register_dialect(onnx::kOpCount + mil::kOpCount);
+  const uint32_t first = onnx::kOpCount + mil::kOpCount;
+  stablehlo::register_dialect(first + jax::register_dialect(first));
 }
 
 }  // namespace sardonyx

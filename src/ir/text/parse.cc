@@ -59,8 +59,9 @@ class Parser : private text::AttrParser {
     while (lex_.kind() != Token::kEnd) {
       if (depth == 0 && lex_.is("graph")) {
         lex_.next();
-        if (lex_.is("jax")) dialect_ = DialectId::kJax;
-        if (lex_.is("mil")) dialect_ = DialectId::kMil;
+        for (DialectId d : kDialects) {
+          if (lex_.is(sardonyx::dialect(d).name())) dialect_ = d;
+        }
         break;
       }
       if (lex_.is("{") || lex_.is("(") || lex_.is("<")) ++depth;
@@ -535,7 +536,9 @@ class Parser : private text::AttrParser {
         lex_.expect("=");
         if (lex_.is("graph")) {
           lex_.next();
-          if (lex_.is("jax") || lex_.is("mil") || lex_.is("onnx")) lex_.fail("a nested graph has the dialect of its model");
+          for (DialectId d : kDialects) {
+            if (lex_.is(sardonyx::dialect(d).name())) lex_.fail("a nested graph has the dialect of its model");
+          }
           Graph& inner = m_->new_graph(lex_.kind() == Token::kString ? lex_.string("a name") : std::string());
           size_t outer = scope_.size();
           inputs(inner);

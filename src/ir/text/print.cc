@@ -68,8 +68,7 @@ class Printer : text::AttrPrinter {
   void indent(int depth) { out_.append(static_cast<size_t>(depth) * 2, ' '); }
 
   void dialect() {
-    if (m_.dialect() == DialectId::kJax) out_ += " jax";
-    if (m_.dialect() == DialectId::kMil) out_ += " mil";
+    if (m_.dialect() != DialectId::kOnnx) out_ += fmt::format(" {}", sardonyx::dialect(m_.dialect()).name());
   }
 
   // --- models and functions

@@ -33,6 +33,7 @@ std::vector<std::string> words() {
                                   "unknown",
                                   "overload",
                                   "jax",
+                                  "stablehlo",
                                   "mil",
                                   "onnx",
                                   "dim",
