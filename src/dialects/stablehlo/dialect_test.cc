@@ -24,14 +24,14 @@ TEST(StablehloDialect, FindsEachOperationOnce) {
 }
 
 TEST(StablehloDialect, PrintsAndParses) {
-  const std::string text = R"(graph stablehlo "main"(arg0: f32[2,3], arg1: f32[3,5]) {
-  %0: f32[2,5] = dot_general<dot_dimension_numbers=(lhs_batching_dimensions=ints [], rhs_batching_dimensions=ints [], lhs_contracting_dimensions=[1], rhs_contracting_dimensions=[0])>(arg0, arg1)
+  const std::string text = R"(graph stablehlo(arg0: f32[2,3], arg1: f32[3,5]) {
+  %0: f32[2,5] = dot_general<dot_dimension_numbers={lhs_batching_dimensions: [], rhs_batching_dimensions: [], lhs_contracting_dimensions: [1], rhs_contracting_dimensions: [0]}>(arg0, arg1)
   %1: f32[2,5] = chlo::erf(%0)
   %2: f32[2,5] = func::call<callee="f">(%1)
   return result: f32[2,5] = %2
 }
 )";
-  const auto m = parse_model(text);
+  const auto m = parse(text);
   EXPECT_EQ(m->dialect(), DialectId::kStablehlo);
   EXPECT_EQ(print(*m), text);
 }

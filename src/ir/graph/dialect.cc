@@ -1,5 +1,6 @@
 // The registry of dialects, filled once by the layer that defines them.
 #include <array>
+#include <iterator>
 #include <mutex>
 
 #include "sardonyx/error.h"
@@ -13,7 +14,7 @@ void register_all_dialects();
 
 namespace {
 
-std::array<const Dialect*, 3> g_dialects{};
+std::array<const Dialect*, std::size(kDialects)> g_dialects{};
 uint32_t g_op_count = 0;
 std::once_flag g_once;
 
