@@ -42,6 +42,10 @@ PassRequest request_of(const Given& given, const std::string& passes, DialectId 
     request.passes.emplace_back("quantize_weights");
     request.options.emplace_back("quantize_weights.type", given.text("weights"));
   }
+  for (const char* other : {"precision", "weights"}) {
+    if (given.has("max-error") && given.has(other))
+      refuse(fmt::format("--max-error chooses the types, which --{} names", other), {"help: leave one of them out"});
+  }
   request.strict = given.has("strict");
   const std::string verify = given.text("verify");
   request.verify = verify == "model" ? Verify::kModel : verify == "pass" ? Verify::kPass : Verify::kOff;
@@ -64,6 +68,17 @@ void print_precision(const OptimizeReport& r) {
   const auto pass = std::ranges::find(r.passes.passes, "cast_to_half", &PassReport::name);
   if (pass == r.passes.passes.end()) return;
   for (const auto& [what, times] : pass->counts) say("  {:<12} {:>12} {:>12}  {}\n", "", "", times, what);
+}
+
+// What --max-error tried, and what it chose.
+void print_curve(const OptimizeReport& r) {
+  if (r.precision_curve.empty()) return;
+  say("  {:<12} {:>12} {:>12}\n", "", "constants", "error");
+  for (size_t i = 0; i < r.precision_curve.size(); ++i) {
+    const PrecisionPoint& p = r.precision_curve[i];
+    say("  {:<12} {:>12} {:>10.3g} %  {}\n", i == r.precision_chosen ? "chosen" : "", human_bytes(p.bytes), 100 * p.error,
+        p.types);
+  }
 }
 
 void print_report(const std::string& in, const std::string& out, const OptimizeReport& r, bool is_verbose) {
@@ -101,6 +116,7 @@ void print_report(const std::string& in, const std::string& out, const OptimizeR
   }
   if (same > 0) say("  {} operator{} as before\n", same, same == 1 ? "" : "s");
   print_precision(r);
+  print_curve(r);
   constexpr size_t kFewRows = 12;
   if (r.savings) print_savings(r, is_verbose ? SIZE_MAX : kFewRows);
   if (r.passes.evaluations > 0) say("  {} evaluations before and after compared\n", r.passes.evaluations);
@@ -219,6 +235,13 @@ ordered_json json_of(std::string_view command, const Job& job, const std::string
     j["at"] = r.savings->at;
     j["nodes_without_cost"] = {{"before", r.savings->before.unknown}, {"after", r.savings->after.unknown}};
   }
+  if (!r.precision_curve.empty()) {
+    ordered_json curve = ordered_json::array();
+    for (const PrecisionPoint& p : r.precision_curve)
+      curve.push_back({{"types", p.types}, {"bytes", p.bytes}, {"error", p.error}});
+    j["precision_curve"] = curve;
+    j["precision_chosen"] = r.precision_chosen;
+  }
   j["evaluations"] = r.passes.evaluations;
   if (r.largest_error) j["largest_error"] = *r.largest_error;
   if (!r.largest_at.empty()) j["largest_error_at"] = r.largest_at;
@@ -320,6 +343,7 @@ OptimizeOptions options_of(const Given& given, DialectId dialect) {
           .outputs = given.list("outputs"),
           .input_shapes = input_shapes_of(given.list("input-shape")),
           .opset = static_cast<int>(given.count("opset", 0)),
+          .max_error = given.number("max-error").value_or(0),
           .tolerance = tolerance_of(given),
           .declare_types = given.has("declare-types"),
           .keep_names = given.has("keep-names"),

@@ -80,7 +80,11 @@ constexpr Option kOptions[] = {
     {"convert/Fc optimize/om", "--keep-f32", "OPS",
      "Ops that stay in single precision: names, or auto (Core ML) for those that overflow"},
     {"optimize/om compare/h", "--calibrate", "INPUT...",
-     "Inputs of a run (.npz, NAME=FILE.npy, NAME=VALUE): ops that overflow there stay in single precision"},
+     "Inputs of a run (.npz, NAME=FILE.npy, NAME=VALUE): ops that overflow there stay in single precision, and "
+     "--max-error measures there"},
+    {"optimize/o", "--max-error", "SHARE",
+     "Choose the types of values and weights: the smallest model whose results stay within this share of their largest "
+     "element (1%, 0.01)"},
     {"convert/Fc optimize/o", "--input-shape", "SHAPE...",
      "Shape of an input: x=f32[1,3,224,224] or x:1,3,224,224. For Core ML, several of one input are those that it takes"},
     {"convert/Fc", "--size", "BOUND...", "What holds for a named size (\"T <= 512\"), or what it is by default (T=128)"},
@@ -186,7 +190,7 @@ std::pair<double, std::string> number_and_unit(const std::string& text) {
 
 double number_of(const std::string& text) {
   const auto [v, unit] = number_and_unit(text);
-  return unit.empty() ? v : -1;
+  return unit.empty() ? v : unit == "%" ? v / 100 : -1;
 }
 
 // Spellings of precisions elsewhere.
@@ -220,6 +224,8 @@ std::string value_of(const Option& o, std::string_view shown, std::string value,
     wrong(fmt::format("{} is not a number from 1 to 9999", value));
   } else if (o.value == "TOLERANCE" && !(number_of(value) >= 0)) {
     wrong(fmt::format("{} is not a tolerance", value));
+  } else if (o.value == "SHARE" && !(number_of(value) > 0 && number_of(value) < 1)) {
+    wrong(fmt::format("{} is not a share between 0 and 1 (1%, 0.01)", value));
   } else if (o.value == "SIZE") {
     bytes_of(value);
   }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "sardonyx/eval.h"
 #include "sardonyx/inspect.h"
 #include "sardonyx/interface.h"
 #include "sardonyx/io.h"
@@ -62,6 +63,16 @@ struct OpsetHint {
   std::vector<std::string> operators;  // that only it has
 };
 
+// Runs a model: its results, by position, for its inputs, by position.
+using RunModel = std::function<std::vector<EvalValue>(std::span<const EvalValue>)>;
+
+// Types that were tried for values and weights, and what they cost.
+struct PrecisionPoint {
+  std::string types;   // "f16, 12 weights int8, 40 weights uint4"
+  uint64_t bytes = 0;  // of constants
+  double error = 0;    // the largest of a result, as a share of its largest element
+};
+
 struct OptimizeOptions {
   // Its observer gets the stages: read (or whole and cut, if inputs, outputs or input shapes are given),
   // raised (with an opset), optimized.
@@ -75,6 +86,11 @@ struct OptimizeOptions {
   int opset = 0;
   // The inputs of each calibration run: half precision is not for what these runs lead beyond its range.
   std::vector<NamedTensors> calibrate;
+  // ONNX: chooses types of values and weights, as small as results stay within this error on the inputs of
+  // `calibrate`, or on random ones. A share of the largest element of each result; 0 chooses nothing.
+  double max_error = 0;
+  // Prepares a model for runs that measure errors. Empty: the evaluator runs it.
+  std::function<RunModel(const Model&)> runner;
   // Replaces the bound that the passes promise, for `request.verify`.
   std::optional<Tolerance> tolerance;
   bool declare_types = false;  // write inferred types as value_info
@@ -98,6 +114,8 @@ struct OptimizeReport {
   std::optional<double> largest_error;
   std::string largest_at;
   std::optional<OpsetHint> hint;
+  std::vector<PrecisionPoint> precision_curve;  // tried for max_error
+  size_t precision_chosen = 0;                  // the point of it that was chosen
   double read_seconds = 0, optimize_seconds = 0, write_seconds = 0;
   // Parts that no rule touches (nodes with wrong types, unknown operators), and what could not be verified.
   std::vector<std::string> warnings;

@@ -11,6 +11,7 @@
 
 #include "convert/file_names.h"
 #include "convert/interface/input_shapes.h"
+#include "inspect/compare_models.h"
 #include "inspect/match_models.h"
 #include "inspect/node_origin.h"
 #include "inspect/node_search.h"
@@ -290,6 +291,9 @@ void bind_inspect(nb::module_& m) {
   m.def("diff", &diff, nb::arg("before"), nb::arg("after"), "How the texts of two models differ.");
   m.def("verify", &verify, nb::arg("before"), nb::arg("after"), nb::arg("numerics"), nb::arg("target"), nb::arg("rtol").none(),
         nb::arg("atol").none(), "Whether two models compute the same on seeded inputs.");
+  m.def(
+      "half_share", [](const nb::object& of) { return computes_in_half(*Source(of).model) ? kHalfShare : 0.0; },
+      nb::arg("model"), "How far results may be off, as a share of the largest element: 0 if nothing is in half precision.");
   m.def(
       "require_output_name", [](const std::string& path) { require_output_name(path, DialectId::kOnnx); }, nb::arg("path"),
       "Raises for a path that no ONNX model is written to.");

@@ -25,6 +25,18 @@ namespace {
 
 using python::decode;
 
+// Holds an object of Python, and releases it with the interpreter's lock.
+struct Locked {
+  explicit Locked(nb::handle h) : object(nb::borrow(h)) {}
+  ~Locked() {
+    const nb::gil_scoped_acquire locked;
+    object.reset();
+  }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+  nb::object object;
+};
+
 void decode(nb::handle given, Verify& to) {
   const auto word = nb::cast<std::string>(given);
   to = word == "model" ? Verify::kModel : word == "pass" ? Verify::kPass : Verify::kOff;
@@ -47,6 +59,24 @@ void decode(nb::handle given, std::vector<NamedTensors>& to) {
       inputs.emplace_back(nb::cast<std::string>(name), v.array()->to_tensor());
     }
   }
+}
+
+// A function of a model's bytes, which returns a function of a list of values.
+void decode(nb::handle given, std::function<RunModel(const Model&)>& to) {
+  const auto prepare = std::make_shared<Locked>(given);
+  to = [prepare](const Model& m) -> RunModel {
+    const std::string bytes = serialize_onnx(m);
+    const nb::gil_scoped_acquire locked;
+    const auto run = std::make_shared<Locked>(prepare->object(nb::bytes(bytes.data(), bytes.size())));
+    return [run](std::span<const EvalValue> inputs) {
+      const nb::gil_scoped_acquire locked_again;
+      nb::list given_inputs;
+      for (const EvalValue& v : inputs) given_inputs.append(eval_object(v));
+      std::vector<EvalValue> results;
+      for (nb::handle v : nb::cast<nb::list>(run->object(given_inputs))) results.push_back(eval_value(v));
+      return results;
+    };
+  };
 }
 
 OptimizeOptions options_of(const nb::dict& d, Observer* observer) {
@@ -123,6 +153,16 @@ nb::dict dict_of(const OptimizeReport& r) {
   stages["optimize"] = r.optimize_seconds;
   stages["write"] = r.write_seconds;
   d["stages"] = stages;
+  nb::list curve;
+  for (const PrecisionPoint& p : r.precision_curve) {
+    nb::dict point;
+    point["types"] = p.types;
+    point["bytes"] = p.bytes;
+    point["error"] = p.error;
+    curve.append(point);
+  }
+  d["precision_curve"] = curve;
+  d["precision_chosen"] = r.precision_chosen;
   d["faults"] = r.passes.faults;
   d["evaluations"] = r.passes.evaluations;
   d["warnings"] = r.warnings;

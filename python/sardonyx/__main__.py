@@ -216,8 +216,6 @@ def _convert(options) -> int:
 
 def _traced_as(options) -> dict[str, Any]:
     """The keywords that say how a function is traced."""
-    if options.precision not in (None, "f32", "f64"):
-        raise Error(f"--precision {options.precision} is for Core ML packages", "invalid_argument")
     return {
         "enable_double_precision": options.precision == "f64",
         "inputs_as_nchw": _positions(options.inputs_as_nchw),
@@ -231,6 +229,10 @@ def _traced_as(options) -> dict[str, Any]:
 def _save_program(options, fn, name: str) -> dict[str, Any]:
     import sardonyx
 
+    if options.precision == "f16":
+        raise Error(
+            "a program keeps the precision of the function", notes=["help: --precision f16 when it is converted"]
+        )
     sardonyx.save_program(fn, _inputs_of(options.input), options.output, model_name=name, **_traced_as(options))
     if not (options.json or options.quiet):
         print(f"{options.models[0]} -> {options.output}")
@@ -252,6 +254,7 @@ def _convert_to_onnx(options, fn, name: str) -> dict[str, Any]:
         output_path=options.output,
         export_mode="web" if options.target == "web" else "standard",
         passes=passes.split(",") if "," in passes else passes,
+        precision="f16" if options.precision == "f16" else None,
         check=options.verify not in (None, "off"),
         strict=options.strict,
         trace=options.trace,

@@ -19,6 +19,7 @@ from sardonyx._trace import size_branches as _size_branches
 from sardonyx._trace import state as _state
 from sardonyx._trace import trace as _trace
 from sardonyx._trace import training_mode as _training_mode
+from sardonyx._values import precision_of
 
 # Opsets that the lowerings support.
 _OLDEST_OPSET, _NEWEST_OPSET = 7, 28
@@ -55,6 +56,7 @@ def to_onnx(
     shadow: str | Callable[..., Any] | None = None,
     custom_ops: Mapping[str, str] | None = None,
     passes: str | Sequence[str] = "onnx",
+    precision: str | None = None,
     strict: bool = False,
     provenance: Literal["off", "line", "full"] | bool = "line",
     debug_dump: str | os.PathLike | None = None,
@@ -98,6 +100,8 @@ def to_onnx(
             Pallas kernel runs. No runtime knows the operator before you have registered it.
         passes: "onnx" (the default pipeline), "none", the name of another pipeline, a list of passes, or a
             file of them.
+        precision: "f16": compute in half precision, and store weights in it, but for what that would make wrong. Inputs
+            and results keep their dtypes. Functions are inlined.
         strict: Raise when a pass fails. Otherwise it is skipped and reported.
         provenance: How much of each node's origin is written: "off", "line" or "full"; True is "line", False
             is "off".
@@ -127,6 +131,8 @@ def to_onnx(
     if custom_ops and check:
         raise Error("check=True cannot run custom_ops", notes=["help: register the operators in a session of your own"])
     wanted_passes, pass_options = _passes(passes)
+    if precision is not None:
+        pass_options = [*pass_options, ("precision", precision_of(precision))]
     if trace is not None and not os.fspath(trace).endswith(".sxt"):
         raise Error(f"trace={os.fspath(trace)!r} does not end in .sxt, the suffix of steps")
 

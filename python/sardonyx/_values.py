@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sardonyx._error import Error
+from sardonyx._error import Error, WrongType
 
 
 @dataclass(frozen=True)
@@ -55,3 +56,21 @@ def precision_of(given: object) -> str:
         if given in spellings:
             return precision
     raise Error(f"precision={given!r} is not known", notes=['expected "f16" or "f32"'])
+
+
+def shapes(given: Mapping[str, Sequence[int | str | None]] | None) -> dict[str, list[int | str | None]]:
+    """Shapes of inputs as native code takes them."""
+    if given is not None and not isinstance(given, Mapping):
+        raise WrongType(
+            f"input_shapes are a mapping of inputs to shapes, not {given!r:.200}",
+            notes=['help: input_shapes={"x": (1, 3, 224, 224)}'],
+        )
+    found = {}
+    for name, shape in (given or {}).items():
+        try:
+            found[str(name)] = [d if d is None or isinstance(d, str) else operator.index(d) for d in shape]
+        except TypeError:
+            raise WrongType(
+                f"the shape of '{name}' is a sequence of whole numbers and names, not {shape!r:.200}"
+            ) from None
+    return found

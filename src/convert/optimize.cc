@@ -16,6 +16,7 @@
 #include "convert/interface/op_names.h"
 #include "convert/interface/submodel.h"
 #include "convert/opset_hint.h"
+#include "convert/precision_choice.h"
 #include "inspect/compare_models.h"
 #include "inspect/savings.h"
 #include "io/added_nodes.h"
@@ -67,9 +68,10 @@ PassRequest take_quantization(PassRequest& request) {
 }
 
 // The opset to convert to first: the one that is asked for, or the one that narrow weights need.
-int first_opset(Model& m, int asked, const PassRequest& quantization) {
-  if (quantization.passes.empty()) return asked;
+int first_opset(Model& m, int asked, const PassRequest& quantization, bool chooses) {
+  if (quantization.passes.empty() && (!chooses || asked != 0)) return asked;
   PassOptions given;
+  if (chooses) given.set("type", "uint4");
   for (const auto& [name, value] : quantization.options) given.set(name.substr(name.find('.') + 1), value);
   const int needed = onnx::opset_of_narrow_weights(m, given);
   if (asked != 0 && asked < needed)
@@ -153,7 +155,8 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   if (options.keep_names) names.emplace(m);
   OutsideNames outside(m);
   PassRequest request = options.request, quantization = take_quantization(request);
-  const int opset = first_opset(m, options.opset, quantization);
+  const bool chooses = options.max_error > 0;
+  const int opset = first_opset(m, options.opset, quantization, chooses);
   KeptOrigins origins(m, /*all=*/opset != 0);
   observers.add(&origins);
   request.observer = quantization.observer = observers.get();
@@ -161,7 +164,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   add_ranges(m, options.calibrate, request);
   const bool is_verified = request.verify != Verify::kOff;
   constexpr size_t kHinted = 50000;  // nodes, beyond which another run takes seconds
-  const bool is_hinted = options.hint && opset == 0 && quantization.passes.empty() && m.num_nodes() <= kHinted;
+  const bool is_hinted = options.hint && opset == 0 && quantization.passes.empty() && !chooses && m.num_nodes() <= kHinted;
   const std::unique_ptr<Model> original = is_verified || is_hinted ? clone_model(m) : nullptr;
   Numerics numerics = numerics_of(request, m.dialect());
   if (opset != 0) {
@@ -186,19 +189,31 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
     report.largest_at = check.largest_at;
     observers.progress({}, 1, 1);
   }
-  if (!quantization.passes.empty()) {
+  std::vector<PassRequest> narrowing;
+  if (!quantization.passes.empty()) narrowing.push_back(std::move(quantization));
+  if (chooses) {
+    PrecisionChoice choice = choose_precision(m, options, request);
+    report.precision_curve = std::move(choice.curve);
+    report.precision_chosen = choice.chosen;
+    report.warnings = std::move(choice.warnings);
+    narrowing = std::move(choice.passes);
+  }
+  for (PassRequest& last : narrowing) {
+    last.observer = observers.get();
+    last.explain = options.request.explain;
     OutsideNames of_floats(m);
-    append(report.passes, run_uncompared(m, quantization));
+    append(report.passes, run_uncompared(m, last));
     of_floats.restore();
   }
   if (names) names->drop_changed(m);
   check_fixed_point(m, options.request);
-  report.warnings = m.file_record().model.repairs;
-  report.is_repaired = !report.warnings.empty();
+  const std::vector<std::string>& repairs = m.file_record().model.repairs;
+  report.is_repaired = !repairs.empty();
+  report.warnings.insert(report.warnings.end(), repairs.begin(), repairs.end());
   report.warnings.insert(report.warnings.end(), report.passes.ill_typed.begin(), report.passes.ill_typed.end());
   report.warnings.insert(report.warnings.end(), unknown.begin(), unknown.end());
   report.warnings.insert(report.warnings.end(), report.passes.not_converged.begin(), report.passes.not_converged.end());
-  if (!quantization.passes.empty()) add_warnings(report.passes.passes.back(), report.warnings);
+  if (!narrowing.empty()) add_warnings(report.passes.passes.back(), report.warnings);
   if (options.request.verify == Verify::kModel && report.passes.evaluations == 0 && !report.passes.passes.empty())
     report.warnings.push_back("nothing was compared: " + report.passes.not_compared);
   report.optimize_seconds = watch.lap();

@@ -7,13 +7,15 @@
 
 namespace sardonyx {
 
-// The names in a comma-separated list; empty ones are left out.
-inline std::set<std::string, std::less<>> split_names(std::string_view list) {
-  std::set<std::string, std::less<>> parts;
+using NameSet = std::set<std::string, std::less<>>;
+
+// The names in a list; empty ones are left out.
+inline NameSet split_names(std::string_view list, char separator = ',') {
+  NameSet parts;
   while (!list.empty()) {
-    const size_t comma = list.find(',');
-    if (comma != 0) parts.emplace(list.substr(0, comma));
-    list = comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1);
+    const size_t end = list.find(separator);
+    if (end != 0) parts.emplace(list.substr(0, end));
+    list = end == std::string_view::npos ? std::string_view() : list.substr(end + 1);
   }
   return parts;
 }

@@ -124,7 +124,7 @@ def check_export(fn, model, spec, inputs_as_nchw, outputs_as_nchw, double, expor
         names = [o.name for o in session.outputs]
 
         def compared(found, expected=expected, names=names):
-            return _compare.compare_results(expected, found, names, None, None, outputs_as_nchw)
+            return _compare.compare_results(expected, found, names, None, None, outputs_as_nchw, session.of_largest)
 
         same, text = compared(found)
         if same:

@@ -14,12 +14,12 @@ from sardonyx import _convert
 from sardonyx import report as reports
 from sardonyx._coreml.options import DEFAULTS, DOC, FIELDS, CoremlOptions
 from sardonyx._error import Error, WrongType
-from sardonyx._models.optimize import _names, _option, shapes
+from sardonyx._models.optimize import _names, _option
 from sardonyx._models.program import Program, load
 from sardonyx._models.sources import is_model, source_of
 from sardonyx._require import warn, with_options
 from sardonyx._sardonyx import coreml as _native
-from sardonyx._values import Classifier, Image, Metadata, precision_of
+from sardonyx._values import Classifier, Image, Metadata, precision_of, shapes
 
 # The opset that programs are lowered to on the way to Core ML.
 _OPSET = 23

@@ -9,10 +9,10 @@ from typing import Any, Literal
 from sardonyx import _sardonyx as native
 from sardonyx._error import Error
 from sardonyx._models.comparison import Comparison, of_models
-from sardonyx._models.optimize import shapes
 from sardonyx._models.sources import source_of
 from sardonyx._page import Page
 from sardonyx._require import known_keywords, one_of
+from sardonyx._values import shapes
 from sardonyx.report import preformatted
 
 

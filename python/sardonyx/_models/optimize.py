@@ -1,7 +1,7 @@
 """`sardonyx.optimize`: a thin front for the native passes."""
 
+import importlib.util
 import json
-import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
@@ -9,12 +9,13 @@ from typing import Any, Unpack
 from sardonyx import _sardonyx as native
 from sardonyx import report as reports
 from sardonyx._error import Error, WrongType
-from sardonyx._models.evaluate import _to_native
+from sardonyx._models.evaluate import _from_native, _to_native
 from sardonyx._models.options import DEFAULTS, DOC, FIELDS, OptimizeOptions
+from sardonyx._models.session import Session
 from sardonyx._models.sources import bytes_of
 from sardonyx._progress import shown
 from sardonyx._require import one_of, require, with_options
-from sardonyx._values import precision_of
+from sardonyx._values import precision_of, shapes
 
 
 @with_options(DEFAULTS, DOC)
@@ -92,9 +93,18 @@ def request(options: Mapping[str, Any], of_passes: Sequence[tuple[str, str]] = (
     wanted["request.options"] = [*of_file, *wanted["request.options"], *of_passes]
     if given["precision"] is not None:
         wanted["request.options"].append(("precision", precision_of(given["precision"])))
-    for keyword in ("keep_f32", "calibration"):
-        if given[keyword] and given["precision"] is None:
-            raise Error(f"{keyword} is for half precision", notes=['help: precision="f16"'])
+    chooses = given["max_error"] is not None
+    if chooses:
+        if given["precision"] is not None or given["weights"] is not None:
+            raise Error(
+                "max_error chooses the types, which precision and weights name", notes=["help: leave these out"]
+            )
+        if (runner := _runner()) is not None:
+            wanted["runner"] = runner
+    if given["keep_f32"] and given["precision"] is None:
+        raise Error("keep_f32 is for half precision", notes=['help: precision="f16"'])
+    if given["calibration"] and given["precision"] is None and not chooses:
+        raise Error("calibration is for half precision and max_error", notes=['help: precision="f16"'])
     if given["keep_f32"]:
         wanted["request.options"].append(("cast_to_half.keep", ",".join(_names("keep_f32", given["keep_f32"]))))
     if given["weights"] is not None:
@@ -127,22 +137,34 @@ def _runs(given: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
     return [{str(name): _to_native(value) for name, value in run.items()} for run in given or ()]
 
 
-def shapes(given: Mapping[str, Sequence[int | str | None]] | None) -> dict[str, list[int | str | None]]:
-    """Shapes of inputs as native code takes them."""
-    if given is not None and not isinstance(given, Mapping):
-        raise WrongType(
-            f"input_shapes are a mapping of inputs to shapes, not {given!r:.200}",
-            notes=['help: input_shapes={"x": (1, 3, 224, 224)}'],
-        )
-    found = {}
-    for name, shape in (given or {}).items():
-        try:
-            found[str(name)] = [d if d is None or isinstance(d, str) else operator.index(d) for d in shape]
-        except TypeError:
-            raise WrongType(
-                f"the shape of '{name}' is a sequence of whole numbers and names, not {shape!r:.200}"
-            ) from None
-    return found
+def _share(given: float | str | None) -> float:
+    if given is None:
+        return 0.0
+    try:
+        share = float(given[:-1]) / 100 if isinstance(given, str) and given.endswith("%") else float(given)
+    except (TypeError, ValueError):
+        share = 0.0
+    if not 0 < share < 1:
+        raise Error(f"max_error={given!r} is not a share between 0 and 1", notes=['help: 0.01, or "1%"'])
+    return share
+
+
+def _runner() -> Callable[[bytes], Callable[[list], list]] | None:
+    """How native code runs the trials of max_error: in onnxruntime, where that is installed."""
+    if importlib.util.find_spec("onnxruntime") is None:
+        return None
+
+    def prepare(data: bytes) -> Callable[[list], list]:
+        session = Session(data)
+        names = [i.name for i in session.inputs]
+
+        def run(values: list) -> list:
+            feeds = {name: _from_native(v) for name, v in zip(names, values, strict=True) if v is not None}
+            return [_to_native(v) for v in session.run(feeds)]
+
+        return run
+
+    return prepare
 
 
 def _pipeline(option: str, passes) -> tuple[list[str], list[tuple[str, str]]]:
@@ -185,6 +207,7 @@ _AS_NATIVE: dict[str, Callable[[Any], Any]] = {
     "options": lambda given: [(str(k), _text(v)) for k, v in (given or {}).items()],
     "input_shapes": shapes,
     "calibration": _runs,
+    "max_error": _share,
     "inputs": lambda given: _names("inputs", given),
     "outputs": lambda given: _names("outputs", given),
     "opset": lambda given: 0 if given is None else int(given) or -1,

@@ -30,12 +30,16 @@ class OptimizeOptions(TypedDict, total=False):
     keep_f32: str | Sequence[str]
     """Names of nodes or values that stay in single precision."""
     calibration: Sequence[Mapping[str, Any]] | None
-    """For half precision: the inputs of runs, by name. What overflows or vanishes in these runs stays in
-    single precision."""
+    """The inputs of runs, by name. For half precision: what overflows or vanishes there stays in single
+    precision. For `max_error`: where errors are measured."""
     weights: Literal["int8", "uint8", "int4", "uint4"] | None
     """Store weights as integers, from which DequantizeLinear makes floats again. int8 and uint8 have a
     scale for each channel, int4 and uint4 for each block of 32; signed ones have no zero points. 4 bits
     raise the opset to 21, 8 bits to 13 (of half precision to 19), if it is older."""
+    max_error: float | str | None
+    """Choose the types of values and weights: the smallest model whose results stay within this error on
+    the inputs of `calibration`, or on random ones. A share of the largest element of each result: 0.01 or
+    "1%". onnxruntime runs the trials where it is installed."""
     fold_budget: int
     """Bytes by which folding may grow the model. 0: 4 KiB for each removed node, 1 % in all."""
     prune_inputs: bool
@@ -76,6 +80,7 @@ DEFAULTS: dict[str, Any] = {
     "keep_f32": (),
     "calibration": None,
     "weights": None,
+    "max_error": None,
     "fold_budget": 0,
     "prune_inputs": False,
     "keep_names": False,
@@ -98,6 +103,7 @@ FIELDS = {
     "outputs": "outputs",
     "opset": "opset",
     "calibrate": "calibration",
+    "max_error": "max_error",
     "request.fold_budget": "fold_budget",
     "request.prune_inputs": "prune_inputs",
     "keep_names": "keep_names",
@@ -124,11 +130,14 @@ DOC = """\
             wrong. Inputs and results keep their types, calls of functions are inlined. The report counts
             what stayed, and why.
         keep_f32: Names of nodes or values that stay in single precision.
-        calibration: For half precision: the inputs of runs, by name. What overflows or vanishes in these
-            runs stays in single precision.
+        calibration: The inputs of runs, by name. For half precision: what overflows or vanishes there stays
+            in single precision. For `max_error`: where errors are measured.
         weights: Store weights as integers, from which DequantizeLinear makes floats again. int8 and uint8
             have a scale for each channel, int4 and uint4 for each block of 32; signed ones have no zero
             points. 4 bits raise the opset to 21, 8 bits to 13 (of half precision to 19), if it is older.
+        max_error: Choose the types of values and weights: the smallest model whose results stay within this
+            error on the inputs of `calibration`, or on random ones. A share of the largest element of each
+            result: 0.01 or "1%". onnxruntime runs the trials where it is installed.
         fold_budget: Bytes by which folding may grow the model. 0: 4 KiB for each removed node, 1 % in all.
         prune_inputs: Drop unused inputs.
         keep_names: Keep a name only where it means the same elements: changed weights get new names.

@@ -15,12 +15,12 @@ import numpy as np
 
 from sardonyx import _sardonyx as native
 from sardonyx._error import Error
-from sardonyx._models.optimize import shapes
 from sardonyx._models.session import _NUMPY, _as_error
 from sardonyx._models.sources import source_of
 from sardonyx._page import Page
 from sardonyx._progress import shown
 from sardonyx._require import known_keywords, one_of, require
+from sardonyx._values import shapes
 from sardonyx.report import preformatted
 
 _SUFFIX = "_kernel_time"

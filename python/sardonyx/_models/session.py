@@ -1,6 +1,7 @@
 """Running a model in onnxruntime, in every dtype that it takes."""
 
 import contextlib
+import functools
 import os
 import re
 from collections.abc import Callable
@@ -39,8 +40,6 @@ class Session:
     support, the evaluator computes instead; onnxruntime still loads the model.
     """
 
-    of_largest = 0.0
-
     def __init__(self, model: Any, optimized: bool = True):
         self.model = model
         self.optimized = optimized
@@ -61,6 +60,17 @@ class Session:
             self.session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         self.inputs = self.session.get_inputs()
         self.outputs = self.session.get_outputs()
+
+    @functools.cached_property
+    def of_largest(self) -> float:
+        """What half precision may cost, as a share of the largest element of a result: 0 where nothing but inputs and
+        results shows what the model computes in."""
+        if any("float16" in port.type for port in (*self.inputs, *self.outputs)):
+            return 0.0
+        source = os.fspath(self.model) if isinstance(self.model, str | os.PathLike) else self.model
+        if not isinstance(source, str | native.ir.ModelBase):
+            source = bytes_of(source)[0]
+        return native.half_share(source)
 
     def as_written(self) -> "Session":
         """The same model without onnxruntime's optimizations."""

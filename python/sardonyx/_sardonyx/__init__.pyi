@@ -180,6 +180,11 @@ def diff(before: object, after: object) -> dict:
 def verify(before: object, after: object, numerics: str, target: str, rtol: float | None, atol: float | None) -> dict:
     """Whether two models compute the same on seeded inputs."""
 
+def half_share(model: object) -> float:
+    """
+    How far results may be off, as a share of the largest element: 0 if nothing is in half precision.
+    """
+
 def require_output_name(path: str) -> None:
     """Raises for a path that no ONNX model is written to."""
 

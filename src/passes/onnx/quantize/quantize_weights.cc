@@ -25,6 +25,7 @@
 
 #include "ir/tensor/half.h"
 #include "passes/onnx/quantize/least_squares.h"
+#include "passes/option_lists.h"
 #include "rewrite/onnx_rewriter.h"
 #include "support/system/interrupt.h"
 
@@ -347,7 +348,11 @@ Graph& home_of(const Value& v) {
 
 class WeightQuantizer {
  public:
-  WeightQuantizer(Graph& top, PassContext& context) : top_(top), context_(context), wanted_(wanted_by(context.options())) {}
+  WeightQuantizer(Graph& top, PassContext& context)
+      : top_(top),
+        context_(context),
+        wanted_(wanted_by(context.options())),
+        only_(split_names(context.options().text("only", ""), '\n')) {}
 
   bool run() {
     bool changed = false;
@@ -363,7 +368,9 @@ class WeightQuantizer {
     for (Graph* g : graphs_in(top_)) {
       for (const Node& n : g->nodes()) {
         for (const Use& u : n.operands()) {
-          if (u.value != nullptr && is_large(*u.value, wanted_) && seen.insert(u.value).second) found.push_back(u.value);
+          if (u.value == nullptr || !is_large(*u.value, wanted_)) continue;
+          if (!only_.empty() && !only_.contains(u.value->name().view())) continue;
+          if (seen.insert(u.value).second) found.push_back(u.value);
         }
       }
     }
@@ -427,6 +434,7 @@ class WeightQuantizer {
   Graph& top_;
   PassContext& context_;
   const Wanted wanted_;
+  const NameSet only_;  // empty: all
 };
 
 }  // namespace
@@ -453,6 +461,7 @@ Pass quantize_weights() {
                         [](Graph& top, PassContext& context) { return WeightQuantizer(top, context).run(); })
       .option("type", "the integers that store weights: int8 (default), uint8, int4, uint4")
       .option("block_size", "how many weights share a scale; 0: all of a channel (default: 32 for 4 bits, 0 for 8)")
+      .option("only", "names of weights, one per line; the others stay")
       .option("min_elements", "weights with fewer elements stay (default: 1024)");
 }
 
