@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -25,6 +26,7 @@
 
 #include "passes/onnx/quantize/quantize_weights.h"
 #include "rewrite/onnx_rewriter.h"
+#include "support/system/interrupt.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -57,13 +59,19 @@ struct Codes {
   TensorPtr codes, scales;  // i8[K,N], f32[N]
 };
 
+// Rounds to the nearest integer, halves to even, where |x| < 2^22.
+float rounded(float x) {
+  constexpr float kNoFraction = 0x1.8p23f;
+  return (x + kNoFraction) - kNoFraction;
+}
+
 // The codes of a weight f32[K,N], or f32[N,K] if it is stored by columns. Nullopt if an element is infinite
 // or NaN.
 std::optional<Codes> encode(const Tensor& t, bool is_transposed, bool full_range) {
   std::vector<std::byte> scratch;
   const auto bytes = t.bytes(scratch);
-  const auto rows = static_cast<size_t>(t.shape()[is_transposed ? 1 : 0]),
-             columns = static_cast<size_t>(t.shape()[is_transposed ? 0 : 1]);
+  const auto rows = static_cast<size_t>(t.shape()[is_transposed ? 1 : 0]);
+  const auto columns = static_cast<size_t>(t.shape()[is_transposed ? 0 : 1]);
   const auto weight = [&](size_t row, size_t column) {
     float x = 0;
     const size_t at = is_transposed ? column * rows + row : row * columns + column;
@@ -72,21 +80,33 @@ std::optional<Codes> encode(const Tensor& t, bool is_transposed, bool full_range
   };
   // The codes of two neighbors with one sign add up to 128 at most, rounded: 255 * 128 fits into 16 bits.
   constexpr float kMost = 127;
-  std::vector<float> scales(columns), above(columns);
-  for (size_t k = 0; k < rows; ++k) {
-    for (size_t n = 0; n < columns; ++n) {
-      const float x = weight(k, n);
-      if (!std::isfinite(x)) return std::nullopt;
-      const bool adds_up = !full_range && x * above[n] > 0;
-      scales[n] = std::max(scales[n], (std::abs(x) + (adds_up ? std::abs(above[n]) : 0)) / kMost);
-      above[n] = x;
-    }
-  }
+  constexpr size_t kTile = 16;  // columns that are read together, whichever way they are stored
+  std::vector<float> scales(columns);
   std::vector<std::byte> codes(rows * columns);
-  for (size_t k = 0; k < rows; ++k) {
-    for (size_t n = 0; n < columns; ++n) {
-      const float code = scales[n] == 0 ? 0.0f : std::nearbyint(weight(k, n) / scales[n]);
-      codes[k * columns + n] = static_cast<std::byte>(static_cast<int8_t>(std::clamp(code, -kMost, kMost)));
+  for (size_t first = 0; first < columns; first += kTile) {
+    check_interrupt();
+    const size_t count = std::min(kTile, columns - first);
+    std::array<float, kTile> largest{}, above{}, steps{};
+    bool is_finite = true;
+    for (size_t k = 0; k < rows; ++k) {
+      for (size_t n = 0; n < count; ++n) {
+        const float x = weight(k, first + n);
+        is_finite &= std::isfinite(x);
+        const bool adds_up = !full_range && x * above[n] > 0;
+        largest[n] = std::max(largest[n], std::abs(x) + (adds_up ? std::abs(above[n]) : 0));
+        above[n] = x;
+      }
+    }
+    if (!is_finite) return std::nullopt;
+    for (size_t n = 0; n < count; ++n) {
+      scales[first + n] = largest[n] / kMost;
+      steps[n] = scales[first + n] > 0 ? 1 / scales[first + n] : 0;
+    }
+    for (size_t k = 0; k < rows; ++k) {
+      for (size_t n = 0; n < count; ++n) {
+        const float code = std::clamp(rounded(weight(k, first + n) * steps[n]), -kMost, kMost);
+        codes[k * columns + first + n] = static_cast<std::byte>(static_cast<int8_t>(code));
+      }
     }
   }
   const auto as_bytes = std::as_bytes(std::span(scales));
@@ -145,7 +165,7 @@ class ProductQuantizer {
     }
     Rewriter b(g, context_);
     b.set_insertion_point(&n);
-    const Rounded& x = rounded(*p.x, b);
+    const Rounded& x = rounding(*p.x, b);
     const std::string name(p.weight->name().view());
     const auto constant = [&](const TensorPtr& c, std::string_view suffix) {
       return b.constant(c, name.empty() ? std::string() : fmt::format("{}_{}", name, suffix));
@@ -177,7 +197,7 @@ class ProductQuantizer {
     return at->second ? &*at->second : nullptr;
   }
 
-  const Rounded& rounded(Value& x, Rewriter& b) {
+  const Rounded& rounding(Value& x, Rewriter& b) {
     Rounded& found = rounded_[&x];
     if (found.codes == nullptr) {
       Node& n = b.DynamicQuantizeLinear(&x);
