@@ -6,6 +6,7 @@ import types
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnxruntime
 import onnx
 import pytest
 import sardonyx
@@ -334,7 +335,9 @@ def test_more_branches_in_each_other_than_a_file_can_hold():
 
         return lambda x, i: level(n, x, i)
 
-    sardonyx.to_onnx(nested(31), [(3,), "i32[]"], check=True)
+    # Up to 1.27, onnxruntime's time to load a model doubles with each level.
+    is_fast = tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 31)
+    sardonyx.to_onnx(nested(31), [(3,), "i32[]"], check=is_fast)
     with pytest.raises(sardonyx.Error, match="branches and loops are nested 32 deep.* at most 31") as e:
         sardonyx.to_onnx(nested(32), [(3,), "i32[]"])
     assert e.value.code == "limit" and "help: nested conds" in str(e.value) and "return_mode" not in str(e.value)
