@@ -13,4 +13,5 @@ warnings.filterwarnings("ignore")
 
 import evaluator_trial  # noqa: E402
 
-evaluator_trial.PAGE.write_text(evaluator_trial.page())
+if __name__ == "__main__":
+    evaluator_trial.PAGE.write_text(evaluator_trial.page())

@@ -40,9 +40,12 @@ def test_same(pool, window, strides, padding):
     def f(x):
         return POOLS[pool](x, window, strides, padding)
 
-    expected = ["Transpose", "MaxPool" if pool == "max" else "AveragePool", "Transpose"]
-    assert exported(f, OPEN, SIZES) == expected
-    assert exported(f, SIZES[0], SIZES[:1]) == expected
+    operator = "MaxPool" if pool == "max" else "AveragePool"
+    # An AveragePool that counts padding at an end is wrong in onnxruntime 1.23.
+    at_end = pool == "average" and padding == "SAME"
+    assert exported(f, OPEN, SIZES) == ["Transpose", "Conv" if at_end else operator, "Transpose"]
+    fixed = exported(f, SIZES[0], SIZES[:1])
+    assert fixed in [["Transpose", *pad, operator, "Transpose"] for pad in [[], ["Pad"]][: 1 + (pool == "average")]]
 
 
 @pytest.mark.parametrize("pool", POOLS)

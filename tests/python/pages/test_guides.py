@@ -23,6 +23,7 @@ PAGES = {
     "guide/inspect.md": "",
     "guide/jax.md": r"^## Keras\n.*?(?=^## )",
     "guide/optimizing.md": "",
+    "guide/smaller.md": "",
     "guide/trust.md": "",
     "inside/lowerings.md": r"\A.*?(?=^## In full\n)",
     "reference/command_line.md": "",

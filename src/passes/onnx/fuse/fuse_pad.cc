@@ -71,6 +71,8 @@ std::optional<std::vector<int64_t>> joined(const Match& m) {
     pads[i] += (*outer)[2 + i];
     pads[rank - 2 + i] += (*outer)[rank + 2 + i];
   }
+  if (root.is("AveragePool") && counts_wrongly(root, pads))
+    return m.refuse("onnxruntime 1.23 averages wrongly where ends are padded"), std::nullopt;
   if (!root.is("Conv") && !is_quantized(root)) {
     const auto kernel = ints_attr(root, "kernel_shape");
     if (!kernel || kernel->size() != rank - 2) return std::nullopt;

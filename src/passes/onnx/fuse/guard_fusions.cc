@@ -1,6 +1,8 @@
 //   x ── Pad(0) ── MaxPool ── y          =>   x ── Pad(0) ── MaxPool<auto_pad=VALID> ── y
 //   x ── Pad(0) ── MaxPool(pads) ── y    =>   x ── Pad(0, axes) ── MaxPool(pads) ── y         from opset 18 on
 //                                        =>   x ── Pad(-0) ── MaxPool(pads) ── y              from opset 11 on
+//   AveragePool<count_include_pad=1>(x)  =>   AveragePool<auto_pad=VALID>(Pad(x))             ends are padded
+//                                        =>   Conv(x, [1/k...])                               auto_pad
 //   LayerNormalization(x, s: [1,1,n])    =>   LayerNormalization(x, s: [n])
 //   LayerNormalization<axis=1>(Add(x, z), ...)   =>   LayerNormalization<axis=1>(Sum(x, z), ...)
 //   Reshape(DequantizeLinear(w, s))      =>   DequantizeLinear(Reshape(w), s)                 w constant
@@ -15,6 +17,9 @@
 // negative values change. It leaves alone pools with an auto_pad, pads with axes, and fills with any bit set.
 // VALID pads nothing and allows no ceil_mode, so it replaces pads that are all zero. Transposes and casts in
 // between do not stop onnxruntime, which moves them. A maximum of nonnegative values needs no Pad (fuse_pad).
+// Averages: the kernel of onnxruntime 1.23 for opset 19 and later divides by the wrong number in windows that
+// reach padding at an end, if padding counts. Sizes that are not known until the model runs become a
+// convolution by equal weights, if the number of channels is known.
 // Normalizations: onnxruntime up to 1.23 joins a sum with a LayerNormalization that reads it, even if the
 // kernel refuses the scale's rank or normalizes other axes.
 // Weights of 8 bits: onnxruntime up to 1.23 folds a view of dequantized constants as if they were unsigned.
@@ -24,7 +29,7 @@
 // Products: onnxruntime up to 1.32 takes the transpose of a first operand into the product, and gets other
 // numbers if the second one has one axis. Of a second operand it is right; the transpose is saved.
 //
-// Rounds: -0 replaces 0, a Sum of two may be evaluated as such, and products may be added in another order.
+// Rounds: -0 replaces 0, a Sum of two may be evaluated as such, and terms may be added in another order.
 // What stops it: positions of maxima that are used, which onnxruntime does not merge either; fills other than
 // 0; unsigned integers, whose lowest value is 0; a scale that is not constant.
 #include <algorithm>
@@ -99,6 +104,49 @@ Value* with_axes(Rewriter& b, const Match& m) {
   }
   low.insert(low.end(), high.begin(), high.end());
   return b.op("Pad", {m[x], b.i64s(low), m.root().input(2), b.i64s(axes)}, attrs_of(m.root()));
+}
+
+// Whether onnxruntime 1.23 computes other averages; the pads are explicit.
+bool is_padded_average(const Match& m) {
+  const Node& n = m.root();
+  if (int_attr(n, "count_include_pad") != 1 || string_attr(n, "auto_pad") != "NOTSET" ||
+      int_attr(n, "ceil_mode").value_or(0) != 0)
+    return false;
+  const auto pads = n.attr_ints("pads");
+  return pads && counts_wrongly(n, *pads);
+}
+
+Value* padded_before(Rewriter& b, const Match& m) {
+  const auto own = *m.root().attr_ints("pads");
+  const size_t axes = own.size() / 2;
+  std::vector<int64_t> pads(2 * axes + 4, 0);
+  std::copy_n(own.begin(), axes, pads.begin() + 2);
+  std::copy_n(own.begin() + static_cast<ptrdiff_t>(axes), axes, pads.begin() + 4 + static_cast<ptrdiff_t>(axes));
+  AttrInit attrs = attrs_of(m.root(), {"pads", "auto_pad", "ceil_mode", "count_include_pad"});
+  attrs.push_back(attr("auto_pad", std::string("VALID")));
+  return b.op("AveragePool", {b.op("Pad", {m[x], b.i64s(pads)}, {})}, attrs);
+}
+
+// The same, where padding depends on sizes, and a convolution can replace the average.
+bool is_average_of_same(const Match& m) {
+  const Node& n = m.root();
+  const Value& v = *m[x];
+  return int_attr(n, "count_include_pad") == 1 && string_attr(n, "auto_pad") == "SAME_UPPER" &&
+         int_attr(n, "ceil_mode").value_or(0) == 0 && n.op().since_version >= 19 && v.ranked() && v.type()->rank() > 2 &&
+         v.type()->dim(1).is_int() && v.dtype() == DType::kF32 && n.attr_ints("kernel_shape");
+}
+
+Value* as_convolution(Rewriter& b, const Match& m) {
+  const Node& n = m.root();
+  const int64_t channels = m[x]->type()->dim(1).value();
+  const auto kernel = *n.attr_ints("kernel_shape");
+  std::vector<int64_t> shape{channels, 1};
+  shape.insert(shape.end(), kernel.begin(), kernel.end());
+  const int64_t count = std::accumulate(kernel.begin(), kernel.end(), int64_t{1}, std::multiplies<>());
+  AttrInit attrs = attrs_of(n, {"ceil_mode", "count_include_pad"});
+  attrs.push_back(attr("group", channels));
+  Value* weight = b.full(m[x]->dtype(), shape, 1.0 / static_cast<double>(count));
+  return b.op("Conv", {m[x], weight}, attrs);
 }
 
 // The number of axes that a LayerNormalization normalizes; 0 if it is not known.
@@ -195,6 +243,18 @@ Pass guard_fusions() {
              return b.op("Pad", {m[x], m.root().input(1), b.scalar(m[x]->dtype(), -0.0)}, attrs_of(m.root()));
            },
        .opset = 11},
+      {.name = "average",
+       .numerics = Numerics::kRounds,
+       .match = AveragePool(x),
+       .when = is_padded_average,
+       .build = padded_before,
+       .opset = 19},
+      {.name = "average_of_same",
+       .numerics = Numerics::kRounds,
+       .match = AveragePool(x),
+       .when = is_average_of_same,
+       .build = as_convolution,
+       .opset = 19},
       {.name = "scale",
        .match = LayerNormalization(x, rest),
        .when =

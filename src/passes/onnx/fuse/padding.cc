@@ -27,4 +27,9 @@ std::optional<double> fill_of(const Node& pad, PassContext& c) {
   return pad.input(2) == nullptr ? std::optional(0.0) : pad.input(2)->is_constant() ? c.splat(pad.input(2)) : std::nullopt;
 }
 
+bool counts_wrongly(const Node& average, std::span<const int64_t> pads) {
+  return average.op().since_version >= 19 &&
+         std::ranges::any_of(pads.subspan(pads.size() / 2), [](int64_t p) { return p > 0; });
+}
+
 }  // namespace sardonyx::onnx

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "rewrite/onnx_rewriter.h"
@@ -13,5 +14,9 @@ namespace sardonyx::onnx {
 std::optional<std::vector<int64_t>> pads_of(const Node& pad, PassContext& c);
 // The fill; nullopt if it is not known.
 std::optional<double> fill_of(const Node& pad, PassContext& c);
+
+// Whether onnxruntime 1.23 divides by the wrong number if this AveragePool counts these pads, all beginnings
+// first: its kernel of opset 19 and later does, in windows that reach the padding at an end.
+bool counts_wrongly(const Node& average, std::span<const int64_t> pads);
 
 }  // namespace sardonyx::onnx
