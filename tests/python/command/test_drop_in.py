@@ -180,7 +180,7 @@ def test_optimize_takes_what_people_have(tmp_path):
 
 
 def test_optimize_takes_models_of_onnx_ir():
-    import onnx_ir
+    onnx_ir = pytest.importorskip("onnx_ir")
 
     smaller = sardonyx.optimize(onnx_ir.from_proto(network()))
     assert isinstance(smaller, onnx_ir.Model) and [n.op_type for n in smaller.graph] == ["Conv", "Relu", "Sub", "Neg"]

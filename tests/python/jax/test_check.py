@@ -6,10 +6,11 @@ import types
 import jax
 import jax.numpy as jnp
 import numpy as np
-import onnxruntime
 import onnx
+import onnxruntime
 import pytest
 import sardonyx
+from judge import RUNTIME
 from sardonyx.compat.onnxsim import simplify
 
 
@@ -288,6 +289,8 @@ CHOICES = {
 @pytest.mark.parametrize("case", list(CHOICES))
 def test_signs_and_phases_of_vectors_are_the_model_s_choice(case, double):
     fn, inputs = CHOICES[case]
+    if case == "schur" and double and RUNTIME < (1, 27):
+        pytest.skip("this onnxruntime has no Cos of doubles")
     if double:
         inputs = [x.astype(np.result_type(x, np.float64)) if hasattr(x, "astype") else x for x in inputs]
     sardonyx.to_onnx(fn, inputs, check=True, enable_double_precision=double)
@@ -336,8 +339,7 @@ def test_more_branches_in_each_other_than_a_file_can_hold():
         return lambda x, i: level(n, x, i)
 
     # Up to 1.27, onnxruntime's time to load a model doubles with each level.
-    is_fast = tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 31)
-    sardonyx.to_onnx(nested(31), [(3,), "i32[]"], check=is_fast)
+    sardonyx.to_onnx(nested(31), [(3,), "i32[]"], check=RUNTIME >= (1, 31))
     with pytest.raises(sardonyx.Error, match="branches and loops are nested 32 deep.* at most 31") as e:
         sardonyx.to_onnx(nested(32), [(3,), "i32[]"])
     assert e.value.code == "limit" and "help: nested conds" in str(e.value) and "return_mode" not in str(e.value)
@@ -350,7 +352,6 @@ class Broken:
     or loading fails."""
 
     def __init__(self, monkeypatch, fails=None):
-        import onnxruntime
 
         class Session(onnxruntime.InferenceSession):
             def __init__(self, source, options, **kwargs):
@@ -374,7 +375,6 @@ def test_the_optimizer_of_onnxruntime_is_blamed(monkeypatch):
     Broken(monkeypatch)
     with pytest.raises(sardonyx.Error) as error:
         sardonyx.to_onnx(jnp.exp, [("B", 3)], check=True)
-    import onnxruntime
 
     assert error.value.message.startswith(
         f"onnxruntime {onnxruntime.__version__} changes the exported model's results when it optimizes the graph at B=2: "

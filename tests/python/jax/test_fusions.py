@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 import sardonyx
 from flax import nnx
-from judge import RUNTIME
+from judge import OF_JAX, RUNTIME
 
 SHAPE = ("B", 5, 12)
 
@@ -77,6 +77,8 @@ def run(model, x):
 @pytest.mark.parametrize("name", CASES)
 def test_one_operator(name):
     fn, expected = CASES[name]
+    if name == "reflection padding" and OF_JAX < (0, 9):
+        pytest.skip("this JAX does not pad by reflection along named sizes")
     model = sardonyx.to_onnx(fn, [SHAPE], return_mode="proto")
     assert ops(model) == expected
     for batch in (1, 3):

@@ -50,7 +50,7 @@ CASES = [
 ]
 
 # It computes erf of NaN as 1, and its optimizer turns products in a Loop into NaN.
-WRONG_IN_OLDER_ONNXRUNTIME = {"erf at the edges", "cholesky [B,5,5] f64"}
+WRONG_IN_OLDER_ONNXRUNTIME = {"erf at the edges", "erfc at the edges", "cholesky [B,5,5] f64"}
 
 # At an infinite order, and at a pole.
 OTHER_IN_NEWER_JAX = {"igamma at the edges", "igammac at the edges", "polygamma at the edges"}
@@ -156,6 +156,8 @@ def test_other_opsets(case: table.Case, opset: int):
     """The oldest and the newest opset that are written and where much changed, on a sample of the lines (all with SARDONYX_ALL=1)."""
     if opset > NEWEST_OPSET:
         pytest.skip("this onnxruntime does not load it")
+    if RUNTIME < (1, 24) and case in TABLES["narrow"]:
+        pytest.skip("this onnxruntime computes something else")
     if opset < first_opset(case):
         pytest.skip("ONNX has 8-bit floats since opset 19, 4-bit integers since 21")
     export_and_compare(case, opset, all_sizes=False)

@@ -6,6 +6,7 @@ import onnx
 import onnxruntime
 import pytest
 import sardonyx
+from judge import RUNTIME
 from onnx import TensorProto, helper, numpy_helper
 
 FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -167,6 +168,8 @@ def standardized(shape, size):
 
 @pytest.mark.parametrize("shape", [[3, 0], ["B", 0], ["B", 3, 0]])
 def test_no_layer_normalization_over_an_axis_of_size_0(shape):
+    if "B" in shape and RUNTIME < (1, 27):
+        pytest.skip("this onnxruntime does not load such a model at its default level")
     feed = {"x": numbers(*(2 if d == "B" else d for d in shape))}
     assert "LayerNormalization" not in operators(optimized(standardized(shape, shape[-1]), feed))
 

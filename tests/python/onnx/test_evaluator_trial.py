@@ -8,6 +8,7 @@ import onnx
 import onnxruntime
 import pytest
 import sardonyx
+from judge import RUNTIME
 from onnx import helper
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # onnx makes its cases with NumPy
@@ -123,7 +124,10 @@ def beside_onnxruntime(op, attributes, value):
 
 @pytest.mark.parametrize(("op", "attributes"), FUNCTIONS, ids=str)
 def test_functions_of_nan_infinities_and_zeros_are_those_of_onnxruntime(op, attributes):
-    ours, theirs = beside_onnxruntime(op, attributes, np.array(SPECIAL, np.float32))
+    special = np.array(SPECIAL, np.float32)
+    if op == "Erf" and RUNTIME < (1, 27):  # there, it is 1 of NaN
+        special = special[~np.isnan(special)]
+    ours, theirs = beside_onnxruntime(op, attributes, special)
     np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6)
 
 

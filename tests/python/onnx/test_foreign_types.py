@@ -7,6 +7,7 @@ import onnx
 import onnxruntime
 import pytest
 import sardonyx
+from judge import RUNTIME
 from onnx import TensorProto, helper, numpy_helper
 
 F, I8, U8, I32, I64 = np.float32, np.int8, np.uint8, np.int32, np.int64
@@ -159,6 +160,8 @@ def model_of(case: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
 @pytest.mark.parametrize("case", CASES)
 def test_shapes_are_those_of_onnxruntime(case: str) -> None:
     model, feeds = model_of(case)
+    if case.startswith("GroupQueryAttention") and RUNTIME < (1, 27):
+        pytest.skip("this onnxruntime has another form of the operator")
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4

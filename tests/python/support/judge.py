@@ -43,6 +43,8 @@ def outputs(model: onnx.ModelProto, inputs: list[np.ndarray], optimize: bool = F
     except Exception as error:
         if "NOT_IMPLEMENTED" not in str(error):
             raise
+        if optimize:  # older releases fuse nodes into some for which they have no kernel
+            return outputs(model, inputs)
     inputs = [in_pairs(x) for x in inputs]
     if any(
         v.type.tensor_type.elem_type in _WIDE and not _is_bfloat(v) for v in (*model.graph.input, *model.graph.output)

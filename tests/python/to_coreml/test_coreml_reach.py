@@ -4,8 +4,12 @@ import re
 
 import coreml_reach as reach
 import pytest
+from judge import OF_JAX
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif(OF_JAX < (0, 10), reason="the rows are of newer JAX, the tests of newer onnx"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import inspect
 
-import coremltools as ct
 import numpy as np
 import onnx
 import pytest
@@ -11,6 +10,8 @@ from command import sardonyx as run_command
 from onnx import TensorProto as T
 from sardonyx import coreml
 from test_to_coreml import WEIGHTS, Builder, check_types, cnn, mlp, normal, run_onnx, spec_of
+
+ct = pytest.importorskip("coremltools")
 
 LABELS = ["cat", "dog", "emu", "fox", "gnu"]
 

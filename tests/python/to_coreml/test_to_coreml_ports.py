@@ -2,7 +2,6 @@
 
 import re
 
-import coremltools as ct
 import numpy as np
 import pytest
 import sardonyx
@@ -10,6 +9,8 @@ from command import sardonyx as run_command
 from onnx import TensorProto as T
 from sardonyx.compat.coremltools import convert
 from test_to_coreml import Builder, check_types, normal, run_onnx
+
+ct = pytest.importorskip("coremltools")
 
 F16, F32, I32 = 65552, 65568, 131104  # ArrayFeatureType's numbers
 

@@ -179,12 +179,17 @@ class WeightQuantizer {
     const Tensor& t = *v.constant();
     const Grouping grouping(t, axes->channel, axes->summed, wanted_.block);
     require_opset(t.dtype());
-    const auto made = encode(t, grouping, wanted_.type, wanted_.range());
+    auto made = encode(t, grouping, wanted_.type, wanted_.range());
     if (!made) {
       for (const Use& u : v.uses()) context_.log.near_miss(*u.owner, "a weight is infinite or NaN");
       context_.log.count("not finite");
       return false;
     }
+    // onnxruntime up to 1.23 moves a Transpose before DequantizeLinear, and takes codes without zero points for
+    // unsigned ones there.
+    const auto is_moved = [](const Use& u) { return u.owner->is("Transpose"); };
+    if (wanted_.type == DType::kI8 && std::ranges::any_of(v.uses(), is_moved))
+      made->zeros = Tensor::full(DType::kI8, grouping.scale_shape(), 0);
     const size_t before = t.byte_size();
     replace(v, *made, grouping);
     context_.log.count("weights");
