@@ -46,8 +46,9 @@ PassRequest request_of(const Given& given, const std::string& passes, DialectId 
     request.options.emplace_back("quantize_weights.type", given.text("weights"));
   }
   for (const char* other : {"precision", "weights"}) {
-    if (given.has("max-error") && given.has(other))
-      refuse(fmt::format("--max-error chooses the types, which --{} names", other), {"help: leave one of them out"});
+    if (given.has("max-error") && given.has(other) && given.text(other) != "f32")
+      refuse(fmt::format("--max-error chooses the types, which --{} names", other),
+             {"help: leave one of them out; --precision f32 is allowed, and only weights get other types"});
   }
   request.strict = given.has("strict");
   const std::string verify = given.text("verify");

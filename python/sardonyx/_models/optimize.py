@@ -98,9 +98,10 @@ def request(options: Mapping[str, Any], of_passes: Sequence[tuple[str, str]] = (
         wanted["request.options"].append(("precision", precision_of(given["precision"], more=("int8",))))
     chooses = given["max_error"] is not None
     if chooses:
-        if given["precision"] is not None or given["weights"] is not None:
+        if given["precision"] not in (None, "f32") or given["weights"] is not None:
             raise Error(
-                "max_error chooses the types, which precision and weights name", notes=["help: leave these out"]
+                "max_error chooses the types, which precision and weights name",
+                notes=['help: leave these out; precision="f32" is allowed, and only weights get other types'],
             )
         if (runner := _runner()) is not None:
             wanted["runner"] = runner

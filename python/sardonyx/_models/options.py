@@ -41,7 +41,8 @@ class OptimizeOptions(TypedDict, total=False):
     max_error: float | str | None
     """Choose the types of values and weights: the smallest model whose results stay within this error on
     the inputs of `calibration`, or on random ones. A share of the largest element of each result: 0.01 or
-    "1%". onnxruntime runs the trials where it is installed."""
+    "1%". With `precision="f32"` only weights get other types. onnxruntime runs the trials where it is
+    installed."""
     fold_budget: int
     """Bytes by which folding may grow the model. 0: 4 KiB for each removed node, 1 % in all."""
     prune_inputs: bool
@@ -140,7 +141,8 @@ DOC = """\
             points. 4 bits raise the opset to 21, 8 bits to 13 (of half precision to 19), if it is older.
         max_error: Choose the types of values and weights: the smallest model whose results stay within this
             error on the inputs of `calibration`, or on random ones. A share of the largest element of each
-            result: 0.01 or "1%". onnxruntime runs the trials where it is installed.
+            result: 0.01 or "1%". With `precision="f32"` only weights get other types. onnxruntime runs the
+            trials where it is installed.
         fold_budget: Bytes by which folding may grow the model. 0: 4 KiB for each removed node, 1 % in all.
         prune_inputs: Drop unused inputs.
         keep_names: Keep a name only where it means the same elements: changed weights get new names.

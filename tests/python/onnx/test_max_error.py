@@ -81,6 +81,14 @@ def test_the_command_measures_on_the_evaluator(tmp_path):
     assert "--max-error chooses the types" in refused.stderr
 
 
+def test_only_weights_where_single_precision_is_asked_for():
+    after, report = sardonyx.optimize(model(), max_error=0.01, precision="f32", calibration=RUNS, return_report=True)
+    assert "f16" not in {p["types"][:3] for p in report.precision_curve}
+    types = {i.data_type for i in after.graph.initializer}
+    assert TensorProto.FLOAT16 not in types and TensorProto.INT8 in types
+    assert error(model(), after) <= 0.01
+
+
 def test_random_inputs_are_named():
     _, report = sardonyx.optimize(model(), max_error="1%", return_report=True)
     assert any("random inputs" in w for w in report.warnings)

@@ -185,8 +185,8 @@ class WeightQuantizer {
       context_.log.count("not finite");
       return false;
     }
-    // onnxruntime up to 1.23 moves a Transpose before DequantizeLinear, and takes codes without zero points for
-    // unsigned ones there.
+    // onnxruntime up to 1.23 moves a Transpose before DequantizeLinear, and takes codes without zero points
+    // for unsigned ones there.
     const auto is_moved = [](const Use& u) { return u.owner->is("Transpose"); };
     if (wanted_.type == DType::kI8 && std::ranges::any_of(v.uses(), is_moved))
       made->zeros = Tensor::full(DType::kI8, grouping.scale_shape(), 0);
