@@ -265,9 +265,10 @@ class Chooser {
   }
 
   // Narrows as many weights as the bound allows: measures what the prediction chooses, and corrects the
-  // prediction by what was measured.
+  // prediction by what was measured. Runtimes that join narrow weights with their products round more than
+  // single weights tell.
   void narrow_many() {
-    constexpr int kTrials = 6;
+    constexpr int kTrials = 8;
     double target = options_.max_error;
     Assignment last;
     for (int i = 0; i < kTrials && !weights_.empty(); ++i) {
@@ -276,7 +277,8 @@ class Chooser {
       last = names;
       const double error = measure(names);
       if (error > options_.max_error) {
-        target *= std::isfinite(error) ? 0.95 * options_.max_error / error : 0.5;
+        const double corrected = target * (std::isfinite(error) ? 0.95 * options_.max_error / error : 0.5);
+        target = std::min(corrected, 0.95 * predicted(names));  // another choice in any case
       } else if (error < 0.8 * options_.max_error) {
         target *= std::clamp(0.95 * options_.max_error / std::max(error, 1e-30), 1.0, 4.0);
       } else {
