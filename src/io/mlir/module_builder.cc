@@ -12,6 +12,8 @@
 namespace sardonyx::mlir {
 namespace {
 
+constexpr size_t kMostNameBytes = 1024;
+
 [[noreturn]] void invalid(std::string message) { throw Error(ErrorCode::kInvalidModel, std::move(message)); }
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }  // npos + 1 = 0
@@ -38,9 +40,15 @@ void check_count(std::string_view op, std::string_view what, size_t found, int m
 
 }  // namespace
 
+Location file_location(std::string file, uint64_t line) {
+  if (file.size() > kMostNameBytes) file.erase(0, file.size() - kMostNameBytes);
+  return {.file = std::move(file), .line = static_cast<int>(std::min<uint64_t>(line, INT32_MAX))};
+}
+
 Location named_location(std::string name, const Location& inner) {
   Location out = inner;
   if (!inner.name.empty() && inner.function.empty()) out.function = inner.name;
+  name.resize(std::min(name.size(), kMostNameBytes));
   out.name = std::move(name);
   out.is_bare = inner == Location();
   return out;
@@ -61,6 +69,19 @@ Location fused_location(std::span<const Location> parts) {
     if (out.file.empty() && !part.file.empty()) out.file = part.file, out.line = part.line, out.function = part.function;
   }
   return out;
+}
+
+std::vector<PortDraft> port_drafts(const Attr& list) {
+  std::vector<PortDraft> drafts;
+  const auto* items = list.get<AttrList>();
+  if (items == nullptr) return drafts;
+  for (const Attr& item : *items) {
+    PortDraft& draft = drafts.emplace_back();
+    const auto* dict = item.get<AttrDict>();
+    if (dict == nullptr) continue;
+    for (const auto& [name, value] : *dict) draft.attributes.emplace_back(name, value);
+  }
+  return drafts;
 }
 
 uint32_t ModuleBuilder::add_location(Location location) {

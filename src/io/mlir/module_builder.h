@@ -22,7 +22,9 @@ struct Location {
   friend bool operator==(const Location&, const Location&) = default;
 };
 
-// The location `name` around `inner`; `callee` called at `caller`; the first of `parts` that says something.
+// A line of a file; the location `name` around `inner`; `callee` called at `caller`; the first of `parts`
+// that says something. Names are cut at 1 KiB, since each location has its own copy.
+Location file_location(std::string file, uint64_t line);
 Location named_location(std::string name, const Location& inner);
 Location call_location(const Location& callee, const Location& caller);
 Location fused_location(std::span<const Location> parts);
@@ -48,6 +50,9 @@ struct PortDraft {
   std::string name;  // empty: none
   AttrInit attributes;
 };
+
+// The ports that `arg_attrs` or `res_attrs` describes, a list of dictionaries.
+std::vector<PortDraft> port_drafts(const Attr& list);
 
 // Errors are kInvalidModel and kUnsupported, without a place: readers add it.
 class ModuleBuilder {
