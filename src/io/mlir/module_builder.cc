@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <unordered_set>
 
 #include "io/mlir/operations.h"
@@ -168,13 +167,12 @@ void ModuleBuilder::add_function(std::string name, bool is_public, Graph& graph,
                         graph.outputs().size()));
   }
   static const PortDraft kNothing;
-  std::set<std::string, std::less<>> used;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
-    const PortDraft& draft = i < inputs.size() ? inputs[i] : kNothing;
-    std::string chosen = draft.name;
-    while (chosen.empty() || !used.insert(chosen).second) chosen = fmt::format("{}arg{}", chosen.empty() ? "" : "_", i);
-    label(graph.input_port(i), draft, chosen);
+    label(graph.input_port(i), i < inputs.size() ? inputs[i] : kNothing, default_input_name(i));
     graph.input(i)->set_name(graph.inputs()[i].name);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].name.empty()) rename_input(graph, i, inputs[i].name);
   }
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
     label(graph.output_port(i), i < results.size() ? results[i] : kNothing,
@@ -200,12 +198,50 @@ void ModuleBuilder::finish() {
     const std::string callee = call->attr_string("callee", {});
     const auto at = by_name.find(callee);
     if (at == by_name.end()) invalid(fmt::format("a call of '{}', which the module does not have", callee));
-    const Graph& g = *at->second;
-    if (g.inputs().size() != call->num_inputs() || g.outputs().size() != call->num_results()) {
-      invalid(fmt::format("a call of '{}' with {} operands and {} results, which has {} and {}", callee, call->num_inputs(),
-                          call->num_results(), g.inputs().size(), g.outputs().size()));
-    }
+    check_call(*call, *at->second);
+    if (call->graph() == functions_[0].graph) take_names(*call, *at->second, *functions_[0].graph);
   }
+}
+
+void ModuleBuilder::check_call(const Node& call, const Graph& callee) const {
+  const std::string name = call.attr_string("callee", {});
+  if (callee.inputs().size() != call.num_inputs() || callee.outputs().size() != call.num_results()) {
+    invalid(fmt::format("a call of '{}' with {} operands and {} results, which has {} and {}", name, call.num_inputs(),
+                        call.num_results(), callee.inputs().size(), callee.outputs().size()));
+  }
+  const Types& types = model_.types();
+  for (size_t i = 0; i < call.num_inputs(); ++i) {
+    const Type *found = call.input(i)->type(), *declared = callee.input(i)->type();
+    if (fits(found, declared)) continue;
+    invalid(fmt::format("operand {} of a call of '{}' is {}, which takes {}", i, name, types.to_string(found),
+                        types.to_string(declared)));
+  }
+  for (size_t i = 0; i < call.num_results(); ++i) {
+    const Type *found = call.result(i)->type(), *returned = callee.output(i)->type();
+    if (fits(found, returned)) continue;
+    invalid(fmt::format("result {} of a call of '{}' is {}, which returns {}", i, name, types.to_string(found),
+                        types.to_string(returned)));
+  }
+}
+
+// What jax.export writes checks sizes in its entry and calls the function with its arguments' names.
+void ModuleBuilder::take_names(const Node& call, const Graph& callee, Graph& entry) {
+  for (size_t i = 0; i < call.num_inputs(); ++i) {
+    const Value* v = call.input(i);
+    if (v->kind() != ValueKind::kInput || v->graph() != &entry) continue;
+    const size_t index = v->index();
+    if (entry.inputs()[index].name.view() != default_input_name(index)) continue;
+    if (callee.inputs()[i].name.view() != default_input_name(i)) rename_input(entry, index, callee.inputs()[i].name);
+  }
+}
+
+std::string default_input_name(size_t index) { return fmt::format("arg{}", index); }
+
+void rename_input(Graph& graph, size_t index, std::string_view name) {
+  const bool taken = std::ranges::any_of(graph.inputs(), [&](const Port& p) { return p.name.view() == name; });
+  if (taken) return;
+  graph.input_port(index).name = graph.model().name(name);
+  graph.input(index)->set_name(graph.inputs()[index].name);
 }
 
 bool fits(const Type* found, const Type* declared) {

@@ -85,6 +85,8 @@ class ModuleBuilder {
   };
 
   Results add_constant(Graph& graph, const Draft& draft);
+  void check_call(const Node& call, const Graph& callee) const;
+  static void take_names(const Node& call, const Graph& callee, Graph& entry);
   const Type* with_sizes(const Type* type);
   uint32_t provenance(uint32_t location, const Op& op);
 
@@ -95,6 +97,11 @@ class ModuleBuilder {
   std::vector<FunctionDraft> functions_;
   std::vector<const Node*> calls_;
 };
+
+// "arg0", the name of an input to which nothing gives one.
+std::string default_input_name(size_t index);
+// Renames an input, unless another one has that name.
+void rename_input(Graph& graph, size_t index, std::string_view name);
 
 // The attributes of an operation in the kinds of the model, with defaults; see operations.h. Throws
 // kInvalidModel for one that is missing or of another kind.
