@@ -419,6 +419,7 @@ std::optional<std::vector<uint32_t>> BytecodeReader::region(ByteReader& in, Grap
   if (blocks == 0) return std::nullopt;
   if (blocks > 1) throw Error(ErrorCode::kUnsupported, "regions of several blocks are not supported");
   const size_t values = in.count();
+  if (values > source_.bytes.size() - values_.size()) in.fail("regions define more values than there are bytes");
   values_.resize(values_.size() + values, nullptr);
   return block(in, graph);
 }

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "io/mlir/copy_budget.h"
 #include "io/mlir/cursor.h"
 #include "io/mlir/module_builder.h"
 
@@ -55,6 +56,12 @@ class TextAttributes {
     size_t at = 0;  // of the definition's right side
     bool open = false;
     std::optional<uint32_t> location;
+    std::optional<Attr> attribute;
+    uint64_t weight = 0;  // of a copy of the attribute
+  };
+  struct Resource {
+    std::string_view digits;
+    std::shared_ptr<const std::vector<std::byte>> bytes;  // null until they are used
   };
 
   void find_aliases();
@@ -69,6 +76,7 @@ class TextAttributes {
   Attr array_attribute();
   Attr list_attribute();
   Attr dict_attribute();
+  Attr alias_attribute(std::string_view name);
   Attr hash_attribute();
   Attr struct_attribute(std::string_view name);
   Attr dense_attribute();
@@ -91,7 +99,8 @@ class TextAttributes {
 
   int depth_ = 0;
   std::unordered_map<std::string_view, Alias> aliases_;
-  std::optional<std::unordered_map<std::string, std::string_view>> resources_;  // the digits of each
+  std::optional<std::unordered_map<std::string, Resource>> resources_;
+  CopyBudget budget_;
 };
 
 // A list attribute: integers are `ints`.

@@ -152,20 +152,13 @@ uint64_t weight_of(const Attr& a) {
 
 }  // namespace
 
-VhloAttributes::VhloAttributes(BytecodeSource source, ModuleBuilder& builder) : source_(std::move(source)), builder_(builder) {}
+VhloAttributes::VhloAttributes(BytecodeSource source, ModuleBuilder& builder)
+    : source_(std::move(source)), builder_(builder), budget_(source_.bytes.size()) {}
 
 std::string_view VhloAttributes::string(ByteReader& in) const {
   const uint64_t index = in.varint();
   if (index >= strings.size()) in.fail(fmt::format("it has {} strings and no number {}", strings.size(), index));
   return strings[index];
-}
-
-// Attributes are shared in the file and copied in the model: lists of lists of one list grow without a bound.
-void VhloAttributes::spend(uint64_t weight) {
-  spent_ += weight;
-  if (spent_ > (uint64_t{1} << 24) + 64 * source_.bytes.size()) {
-    throw Error(ErrorCode::kLimit, "the attributes of the module are too large when each use has its own");
-  }
 }
 
 VhloAttributes::AttributeEntry& VhloAttributes::entry(uint64_t index, std::string_view what) {
@@ -185,14 +178,14 @@ Attr VhloAttributes::attribute(uint64_t index) {
   if (!e.value) {
     e.open = true;
     ++depth_;
-    const uint64_t before = spent_;
+    const uint64_t before = budget_.spent();
     ByteReader in(e.bytes, source_.bytes.data());
     e.value = read_attribute(in, e);
-    e.weight = weight_of(*e.value) + (spent_ - before);
+    e.weight = weight_of(*e.value) + (budget_.spent() - before);
     --depth_;
     e.open = false;
   }
-  spend(e.weight);
+  budget_.spend(e.weight);
   return *e.value;
 }
 
@@ -325,7 +318,9 @@ const Type* VhloAttributes::tensor_type(ByteReader& in, bool ranked, bool encode
   if (encoded) (void)in.varint();  // bounds of sizes that are '?' in the type
   std::vector<Dim> dims;
   if (ranked) {
-    for (size_t n = in.count(); n > 0; --n) {
+    const size_t rank = in.count();
+    check_rank(rank);
+    for (size_t n = rank; n > 0; --n) {
       const int64_t size = in.signed_varint();
       if (size < 0 && size != kDynamic) in.fail(fmt::format("a size is {}", size));
       dims.push_back(size == kDynamic ? Dim() : Dim::of(size));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/mlir/byte_reader.h"
+#include "io/mlir/copy_budget.h"
 #include "io/mlir/elements.h"
 #include "io/mlir/module_builder.h"
 
@@ -57,7 +58,6 @@ class VhloAttributes {
   };
 
   AttributeEntry& entry(uint64_t index, std::string_view what);
-  void spend(uint64_t weight);
   Attr read_attribute(ByteReader& in, const Entry& e);
   Attr builtin_attribute(ByteReader& in, uint64_t code);
   Attr vhlo_attribute(ByteReader& in, uint64_t code);
@@ -74,7 +74,7 @@ class VhloAttributes {
   std::vector<AttributeEntry> attributes_;
   std::vector<TypeEntry> types_;
   int depth_ = 0;
-  uint64_t spent_ = 0;
+  CopyBudget budget_;
 };
 
 }  // namespace sardonyx::mlir
