@@ -40,6 +40,12 @@ void check_count(std::string_view op, std::string_view what, size_t found, int m
   invalid(fmt::format("{} takes {} {}, found {}", op, expected, what, found));
 }
 
+// A hint of sharding, or the cast between types of VHLO and builtin types around it, changes no value.
+bool is_identity(const Draft& draft) {
+  if (draft.name != "sdy.sharding_constraint" && draft.name != "builtin.unrealized_conversion_cast") return false;
+  return draft.operands.size() == 1 && draft.results.size() == 1 && fits(draft.operands[0]->type(), draft.results[0]);
+}
+
 }  // namespace
 
 Location file_location(std::string file, uint64_t line) {
@@ -128,6 +134,7 @@ Results ModuleBuilder::add_constant(Graph& graph, const Draft& draft) {
 Results ModuleBuilder::add(Graph& graph, Draft& draft) {
   check_interrupt();
   if (draft.name == "stablehlo.constant" || draft.name == "chlo.constant") return add_constant(graph, draft);
+  if (is_identity(draft)) return {draft.operands[0], 1};
   const size_t dot = draft.name.find('.');
   if (dot == std::string_view::npos) invalid(fmt::format("'{}' is no operation: it names no dialect", draft.name));
   const std::string_view dialect = draft.name.substr(0, dot);

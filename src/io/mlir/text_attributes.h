@@ -11,12 +11,20 @@
 #include "io/mlir/copy_budget.h"
 #include "io/mlir/cursor.h"
 #include "io/mlir/module_builder.h"
+#include "support/name_table.h"
 
 namespace sardonyx::mlir {
 
 struct FunctionType {
   std::vector<const Type*> inputs, results;
 };
+
+// Hashes are seeded, so that no text can be crafted to collide.
+struct SeededHash {
+  size_t operator()(std::string_view s) const { return NameTable<void>::hash(s); }
+};
+template <class T>
+using NameMap = std::unordered_map<std::string_view, T, SeededHash>;
 
 class TextAttributes {
  protected:
@@ -98,7 +106,7 @@ class TextAttributes {
   };
 
   int depth_ = 0;
-  std::unordered_map<std::string_view, Alias> aliases_;
+  NameMap<Alias> aliases_;
   std::optional<std::unordered_map<std::string, Resource>> resources_;
   CopyBudget budget_;
 };

@@ -68,6 +68,7 @@ class VhloAttributes {
   const Type* read_type(ByteReader& in, const Entry& e);
   const Type* tensor_type(ByteReader& in, bool ranked, bool encoded);
   DType element(uint64_t index);
+  static std::string element_name(ByteReader& in, const Entry& e);
 
   BytecodeSource source_;
   ModuleBuilder& builder_;
