@@ -30,8 +30,11 @@ namespace {
 PassRequest request_of(const Given& given, const std::string& passes, DialectId dialect) {
   PassRequest request{.passes = {}, .skip = given.list("skip"), .options = pass_options(given)};
   add_pipeline(passes, request);
-  if (given.has("precision"))
+  if (given.text("precision") == "int8") {
+    request.passes.emplace_back("quantize_products");
+  } else if (given.has("precision")) {
     request.options.emplace_back("precision", coreml_precision(given) == CoremlPrecision::kF16 ? "f16" : "f32");
+  }
   if (given.has("keep-f32"))
     request.options.emplace_back(dialect == DialectId::kMil ? "add_fp16_cast.skip_ops" : "cast_to_half.keep",
                                  given.text("keep-f32"));

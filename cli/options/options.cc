@@ -74,9 +74,10 @@ constexpr Option kOptions[] = {
     {"convert/fFcl compare/o info/f", "--target", "RUNTIME",
      "What must run the model: a runtime (ort-1.17) or web, for ONNX; iOS15 to iOS18, iOS26 (default: iOS17) or macOS, for "
      "Core ML"},
-    {"convert/fFc optimize/om compare/hf info/f", "--precision", "f32|f16|f64",
-     "Precision of the computation: f16 (default of convert for Core ML) or f32; of functions f64 keeps 64-bit types. With "
-     "compare: the ops of one model that f16 would break"},
+    {"convert/fFc optimize/om compare/hf info/f", "--precision", "f32|f16|f64|int8",
+     "Precision of the computation: f16 (default of convert for Core ML) or f32; of functions f64 keeps 64-bit types; "
+     "optimizing ONNX, int8 multiplies with large weights in integers. With compare: the ops of one model that f16 would "
+     "break"},
     {"convert/Fc optimize/om", "--keep-f32", "OPS",
      "Ops that stay in single precision: names, or auto (Core ML) for those that overflow"},
     {"optimize/om compare/h", "--calibrate", "INPUT...",

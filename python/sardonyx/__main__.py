@@ -216,6 +216,8 @@ def _convert(options) -> int:
 
 def _traced_as(options) -> dict[str, Any]:
     """The keywords that say how a function is traced."""
+    if options.precision == "int8":
+        raise Error("--precision int8 is for models", notes=["help: sardonyx optimize model.onnx --precision int8"])
     return {
         "enable_double_precision": options.precision == "f64",
         "inputs_as_nchw": _positions(options.inputs_as_nchw),

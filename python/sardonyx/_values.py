@@ -50,12 +50,13 @@ _PRECISIONS = {
 }
 
 
-def precision_of(given: object) -> str:
-    """ "f16" or "f32", also by other tools' spellings."""
+def precision_of(given: object, more: Sequence[str] = ()) -> str:
+    """ "f16" or "f32", also by other tools' spellings. `more`: what else the keyword takes, for the error."""
     for precision, spellings in _PRECISIONS.items():
         if given in spellings:
             return precision
-    raise Error(f"precision={given!r} is not known", notes=['expected "f16" or "f32"'])
+    known = ", ".join(f'"{p}"' for p in (*_PRECISIONS, *more))
+    raise Error(f"precision={given!r} is not known", notes=[f"expected one of {known}"])
 
 
 def shapes(given: Mapping[str, Sequence[int | str | None]] | None) -> dict[str, list[int | str | None]]:

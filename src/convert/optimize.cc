@@ -52,16 +52,18 @@ void add_nodes(ModelCounts& counts, const char* op, size_t count) {
   counts.ops[op] += count;
 }
 
-// Moves quantize_weights out of the end of a request. It runs after everything else and is not compared: it
-// changes results by more than verification allows. It has no passes if the request does not end so.
+// Moves passes that quantize out of the end of a request. They run after everything else, not compared, as
+// they change results by more than verification allows. It has no passes if the request does not end so.
 PassRequest take_quantization(PassRequest& request) {
-  constexpr std::string_view kPass = "quantize_weights";
+  const auto quantizes = [](std::string_view pass) { return pass == "quantize_products" || pass == "quantize_weights"; };
   PassRequest last{.passes = {}, .strict = true, .explain = request.explain, .observer = request.observer};
-  if (request.passes.empty() || request.passes.back() != kPass) return last;
-  last.passes.push_back(std::move(request.passes.back()));
-  request.passes.pop_back();
+  while (!request.passes.empty() && quantizes(request.passes.back())) {
+    last.passes.insert(last.passes.begin(), std::move(request.passes.back()));
+    request.passes.pop_back();
+  }
+  if (last.passes.empty()) return last;
   const auto [first, end] = std::ranges::stable_partition(
-      request.options, [&](const auto& option) { return option.first.substr(0, option.first.find('.')) != kPass; });
+      request.options, [&](const auto& option) { return !quantizes(option.first.substr(0, option.first.find('.'))); });
   last.options.assign(first, end);
   request.options.erase(first, end);
   return last;
@@ -72,8 +74,13 @@ int first_opset(Model& m, int asked, const PassRequest& quantization, bool choos
   if (quantization.passes.empty() && (!chooses || asked != 0)) return asked;
   PassOptions given;
   if (chooses) given.set("type", "uint4");
-  for (const auto& [name, value] : quantization.options) given.set(name.substr(name.find('.') + 1), value);
-  const int needed = onnx::opset_of_narrow_weights(m, given);
+  for (const auto& [name, value] : quantization.options) {
+    if (name.starts_with("quantize_weights.")) given.set(name.substr(name.find('.') + 1), value);
+  }
+  const bool narrows = chooses || std::ranges::find(quantization.passes, "quantize_weights") != quantization.passes.end();
+  const bool multiplies = std::ranges::find(quantization.passes, "quantize_products") != quantization.passes.end();
+  const int needed =
+      std::max(narrows ? onnx::opset_of_narrow_weights(m, given) : 0, multiplies ? onnx::kDynamicQuantization : 0);
   if (asked != 0 && asked < needed)
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("opset {} cannot hold such weights: they need opset {}", asked, needed));

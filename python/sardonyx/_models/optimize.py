@@ -91,8 +91,11 @@ def request(options: Mapping[str, Any], of_passes: Sequence[tuple[str, str]] = (
     wanted = {field: _AS_NATIVE.get(keyword, bool)(given[keyword]) for field, keyword in FIELDS.items()}
     wanted["request.passes"], of_file = _pipeline("passes", given["passes"])
     wanted["request.options"] = [*of_file, *wanted["request.options"], *of_passes]
-    if given["precision"] is not None:
-        wanted["request.options"].append(("precision", precision_of(given["precision"])))
+    in_integers = given["precision"] == "int8"
+    if in_integers:
+        wanted["request.passes"] = [*wanted["request.passes"], "quantize_products"]
+    elif given["precision"] is not None:
+        wanted["request.options"].append(("precision", precision_of(given["precision"], more=("int8",))))
     chooses = given["max_error"] is not None
     if chooses:
         if given["precision"] is not None or given["weights"] is not None:
@@ -101,9 +104,9 @@ def request(options: Mapping[str, Any], of_passes: Sequence[tuple[str, str]] = (
             )
         if (runner := _runner()) is not None:
             wanted["runner"] = runner
-    if given["keep_f32"] and given["precision"] is None:
+    if given["keep_f32"] and (given["precision"] is None or in_integers):
         raise Error("keep_f32 is for half precision", notes=['help: precision="f16"'])
-    if given["calibration"] and given["precision"] is None and not chooses:
+    if given["calibration"] and (given["precision"] is None or in_integers) and not chooses:
         raise Error("calibration is for half precision and max_error", notes=['help: precision="f16"'])
     if given["keep_f32"]:
         wanted["request.options"].append(("cast_to_half.keep", ",".join(_names("keep_f32", given["keep_f32"]))))

@@ -132,9 +132,11 @@ bool is_normalized_widely(const Value& sum) {
   return user != nullptr && user->is("LayerNormalization") && user->input(0) == &sum && normalized_axes(*user) > 1;
 }
 
-// Whether a scalar that others use, too, meets a constant with axes.
+// Whether a scalar that others use, too, meets a constant with axes. No activation begins with the scale of a
+// quantization, and a view of it would stop onnxruntime's integer products.
 bool gains_axes(const Match& m) {
   const Value *v = m[x], *by = m[c];
+  if (v->def() != nullptr && v->def()->is("DynamicQuantizeLinear")) return false;
   return !v->is_constant() && v->ranked() && v->type()->rank() == 0 && is_float(v->dtype()) && !v->has_one_use() &&
          by->is_constant() && by->ranked() && by->type()->rank() > 0;
 }

@@ -1,4 +1,4 @@
-// Shared with the option `weights` of an optimization, which runs quantize_weights last.
+// Shared with the options of an optimization that quantize, which run these passes last.
 #pragma once
 
 #include "rewrite/pass.h"
@@ -8,5 +8,8 @@ namespace sardonyx::onnx {
 // The opset that the pass needs for the weights of a model; 0 if it has no large constants of floats. Throws
 // kInvalidArgument for options that the pass refuses.
 int opset_of_narrow_weights(Model& m, const PassOptions& options);
+
+// The opset that added DynamicQuantizeLinear, which quantize_products needs.
+inline constexpr int kDynamicQuantization = 11;
 
 }  // namespace sardonyx::onnx
