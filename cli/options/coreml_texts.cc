@@ -192,6 +192,10 @@ ToCoremlOptions coreml_options(const Given& given) {
     how.passes.clear();
     for (std::string_view pass : split(passes, ',')) how.passes.emplace_back(pass);
   }
+  if (given.has("weights")) {
+    how.passes.emplace_back("compress_weights");
+    how.pass_options.emplace_back("compress_weights.type", given.text("weights"));
+  }
   for (const std::string& s : given.list("state")) {
     auto [input, result] = at_equals(s, "a state as input=result");
     how.states.push_back({std::move(input), std::move(result)});

@@ -85,8 +85,8 @@ class PaletteMaker {
     }
   }
 
-  // Starts from the entry of the number's bin: rounding of entries, and single numbers in a bin at the end of a
-  // cluster, may make a neighbor nearer.
+  // Starts from the entry of the number's bin. Where entries were rounded, or at the end of a cluster, a
+  // neighbor may be nearer.
   void find_nearest(const std::vector<float>& numbers, const std::vector<float>& entries, std::vector<uint8_t>& indices) {
     std::vector<double> middles;  // between an entry and the next
     for (size_t c = 1; c < entries.size(); ++c)

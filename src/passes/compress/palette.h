@@ -13,9 +13,9 @@ struct Palettes {
   TensorPtr tables;                // of the tensor's type: [groups, entries], each table in increasing order
 };
 
-// Each group has a table of `entries` numbers; unused ones are zeros at its end. The tables are those of exact
-// k-means over the numbers rounded to half precision (kmeans.h); each number then has the nearest entry.
-// Nullopt if an element is infinite or NaN.
+// Each group has a table of `entries` numbers; unused ones are zeros at its end. The tables are those of
+// exact k-means (kmeans.h) over bins: the numbers that round to one half. Each number then has the nearest
+// entry. Nullopt if an element is infinite or NaN.
 std::optional<Palettes> palettes(const Tensor& t, const Grouping& grouping, size_t entries);
 
 }  // namespace sardonyx::compress

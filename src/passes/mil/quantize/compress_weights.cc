@@ -193,6 +193,7 @@ class Compressor {
         only_(split_names(context.options().text("only", ""), '\n')) {}
 
   bool run() {
+    check_target(Rewriter(top_, context_).version(), wanted_);
     bool changed = false;
     for (Value* v : weights() | std::views::reverse) changed |= compress(*v);  // each comes before those that are there
     return changed;
@@ -221,7 +222,6 @@ class Compressor {
     Graph& home = *v.graph();
     Rewriter b(home, context_);
     b.set_insertion_point(home.first());
-    check_target(b.version(), wanted_);
     const Tensor& t = *v.constant();
     Value* made = nullptr;
     switch (wanted_.type.form) {

@@ -4,8 +4,9 @@
 // products read. Weights are those of MatMul (either side), Gemm (B), Conv and ConvTranspose, the tables of
 // Gather, and W and R of LSTM, GRU and RNN. Integers of 8 bits have a scale for each column, channel or row
 // of a table; those of 4 bits for each block of 32 along the axis that is summed over, or for each channel
-// where that axis is shorter; compress/least_squares.h chooses them. A weight with several users is stored once, also
-// where a Transpose or Cast stands before some. What a Loop or Scan repeats is dequantized before it.
+// where that axis is shorter; compress/least_squares.h chooses them. A weight with several users is stored
+// once, also where a Transpose or Cast stands before some. What a Loop or Scan repeats is dequantized before
+// it.
 //
 // What stops it: few elements; a user other than these operands; fewer than two axes; elements that are
 // infinite or NaN. Relaxed: results change by what fewer bits lose.
