@@ -91,32 +91,45 @@ std::vector<size_t> spliced(const std::vector<size_t>& few, const std::vector<si
   return ends;
 }
 
-// The bounds of `most` clusters. There are more bins.
-std::vector<size_t> best_path(Clusters& clusters, size_t bins, size_t most) {
-  const auto links = [](const std::vector<size_t>& path) { return static_cast<double>(path.size() - 1); };
-  const auto wanted = static_cast<double>(most);
-  struct Tried {
-    double penalty;
-    std::vector<size_t> path;
-  };
-  Tried few{std::max(clusters.cost(0, bins), 0.0), {0, bins}}, many{0, std::vector<size_t>(bins + 1)};
+struct Solution {
+  double penalty;
+  std::vector<size_t> path;
+};
+
+// The path of `most` clusters, of fewer than there are bins. `guess` is a penalty to try first.
+Solution solve(std::span<const Bin> bins, size_t most, double guess) {
+  Clusters clusters(bins);
+  Solution few{std::max(clusters.cost(0, bins.size()), 0.0), {0, bins.size()}}, many{0, std::vector<size_t>(bins.size() + 1)};
   std::iota(many.path.begin(), many.path.end(), size_t{0});
-  // The error of k clusters is near c / k^2, which a penalty of 2 c / k^3 makes best.
-  double guess = 2 * few.penalty / (wanted * wanted * wanted);
   constexpr int kTries = 200;
   for (int tries = 0; tries < kTries && most > 1; ++tries) {
-    std::vector<size_t> path = clusters.path(guess);
-    const double found = links(path);
-    if (found == wanted) return path;
-    (found < wanted ? few : many) = {guess, std::move(path)};
-    if (few.penalty <= many.penalty * (1 + 1e-14)) break;
-    const double scaled = guess * std::pow(found / wanted, 3);
     const double low = many.penalty, high = few.penalty;
-    guess = low > 0 ? std::sqrt(low) * std::sqrt(high) : high / 8;
-    if (tries % 4 != 3 && scaled > low && scaled < high) guess = scaled;
-    if (guess <= low || guess >= high) break;
+    // In turn, so that the bounds meet even if the guesses stay on one side of the penalty.
+    if (!(guess > low && guess < high) || tries % 4 == 3) guess = low > 0 ? std::sqrt(low) * std::sqrt(high) : high / 8;
+    if (!(guess > low && guess < high)) break;
+    std::vector<size_t> path = clusters.path(guess);
+    const size_t found = path.size() - 1;
+    if (found == most) return {guess, std::move(path)};
+    (found < most ? few : many) = {guess, std::move(path)};
+    // The error of k clusters is near c / k^2, which a penalty of 2 c / k^3 makes best.
+    guess *= std::pow(static_cast<double>(found) / static_cast<double>(most), 3);
   }
-  return spliced(few.path, many.path, most);
+  return {few.penalty, spliced(few.path, many.path, most)};
+}
+
+// A penalty that makes about `most` clusters: the one for fewer, larger bins, where these suffice.
+double first_penalty(std::span<const Bin> bins, size_t most) {
+  const size_t together = bins.size() / (16 * most);
+  if (together < 2) {
+    const auto k = static_cast<double>(most);
+    return 2 * Clusters(bins).cost(0, bins.size()) / (k * k * k);
+  }
+  std::vector<Bin> large((bins.size() - 1) / together + 1);
+  for (size_t i = 0; i < bins.size(); ++i) {
+    Bin& b = large[i / together];
+    b = {b.count + bins[i].count, b.sum + bins[i].sum, b.squares + bins[i].squares};
+  }
+  return solve(large, most, first_penalty(large, most)).penalty;
 }
 
 }  // namespace
@@ -124,8 +137,7 @@ std::vector<size_t> best_path(Clusters& clusters, size_t bins, size_t most) {
 std::vector<size_t> kmeans(std::span<const Bin> bins, size_t most) {
   std::vector<size_t> ends(bins.size() + 1);
   if (bins.size() > most) {
-    Clusters clusters(bins);
-    ends = best_path(clusters, bins.size(), most);
+    ends = solve(bins, most, first_penalty(bins, most)).path;
   } else {
     std::iota(ends.begin(), ends.end(), size_t{0});
   }

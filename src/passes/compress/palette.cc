@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "ir/tensor/half.h"
 #include "passes/compress/kmeans.h"
@@ -11,103 +12,7 @@ namespace sardonyx::compress {
 namespace {
 
 constexpr size_t kHalves = 1 << 16;
-constexpr uint16_t kSign = 1 << 15;
-
-// The place of a half among all of them in increasing order.
-uint16_t place_of(uint16_t half) { return static_cast<uint16_t>((half & kSign) != 0 ? ~half : half | kSign); }
-
-// Numbers, and for each the place of the half that it rounds to. A power of two brings the largest to
-// [2^14, 2^15) before.
-class Places {
- public:
-  void set(const std::vector<float>& numbers) {
-    float largest = 0;
-    for (float x : numbers) largest = std::max(largest, std::abs(x));
-    int exponent = 0;
-    if (largest > 0) std::frexp(largest, &exponent);
-    const double scale = std::ldexp(1.0, 15 - exponent);
-    scaled_.resize(numbers.size());
-    halves_.resize(numbers.size());
-    for (size_t i = 0; i < numbers.size(); ++i) scaled_[i] = static_cast<float>(static_cast<double>(numbers[i]) * scale);
-    floats_to_halves(reinterpret_cast<const std::byte*>(scaled_.data()), reinterpret_cast<std::byte*>(halves_.data()),
-                     scaled_.size());
-    for (uint16_t& h : halves_) h = place_of(h);
-  }
-
-  uint16_t operator[](size_t i) const { return halves_[i]; }
-
- private:
-  std::vector<float> scaled_;
-  std::vector<uint16_t> halves_;
-};
-
-// Makes the table of one group after another.
-class PaletteMaker {
- public:
-  PaletteMaker(DType type, size_t entries) : type_(type), entries_(entries), sums_(kHalves), code_of_place_(kHalves) {}
-
-  // Writes the table, and the index of each number.
-  void make(const std::vector<float>& numbers, std::byte* table, std::vector<uint8_t>& indices) {
-    places_.set(numbers);
-    collect(numbers);
-    const std::vector<size_t> firsts = kmeans(bins_, entries_);
-    std::vector<float> entries;
-    for (size_t c = 0; c < firsts.size(); ++c) {
-      const size_t end = c + 1 < firsts.size() ? firsts[c + 1] : bins_.size();
-      double count = 0, sum = 0;
-      for (size_t i = firsts[c]; i < end; ++i) {
-        count += bins_[i].count;
-        sum += bins_[i].sum;
-        code_of_place_[place_of_bin_[i]] = static_cast<uint8_t>(c);
-      }
-      encode_element(type_, table, static_cast<int64_t>(c), sum / count);
-      entries.push_back(static_cast<float>(decode_element(type_, table, static_cast<int64_t>(c))));
-    }
-    find_nearest(numbers, entries, indices);
-  }
-
- private:
-  void collect(const std::vector<float>& numbers) {
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      Bin& bin = sums_[places_[i]];
-      const auto x = static_cast<double>(numbers[i]);
-      bin.count += 1;
-      bin.sum += x;
-      bin.squares += x * x;
-    }
-    bins_.clear();
-    place_of_bin_.clear();
-    for (size_t place = 0; place < kHalves; ++place) {
-      if (sums_[place].count == 0) continue;
-      bins_.push_back(sums_[place]);
-      place_of_bin_.push_back(place);
-      sums_[place] = {};
-    }
-  }
-
-  // Starts from the entry of the number's bin. Where entries were rounded, or at the end of a cluster, a
-  // neighbor may be nearer.
-  void find_nearest(const std::vector<float>& numbers, const std::vector<float>& entries, std::vector<uint8_t>& indices) {
-    std::vector<double> middles;  // between an entry and the next
-    for (size_t c = 1; c < entries.size(); ++c)
-      middles.push_back((static_cast<double>(entries[c - 1]) + static_cast<double>(entries[c])) / 2);
-    indices.resize(numbers.size());
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      const auto x = static_cast<double>(numbers[i]);
-      size_t c = code_of_place_[places_[i]];
-      while (c > 0 && x < middles[c - 1]) --c;
-      while (c < middles.size() && x > middles[c]) ++c;
-      indices[i] = static_cast<uint8_t>(c);
-    }
-  }
-
-  DType type_;
-  size_t entries_;
-  Places places_;
-  std::vector<Bin> sums_, bins_;  // by place; those that have numbers
-  std::vector<size_t> place_of_bin_;
-  std::vector<uint8_t> code_of_place_;
-};
+constexpr size_t kSign = 1 << 15, kInfinite = 31 << 10;  // bits of halves; the least magnitude that is not finite
 
 // Calls visit(element of the tensor) for the elements of a group.
 template <class F>
@@ -117,27 +22,118 @@ void for_elements(const Group& g, const F& visit) {
   }
 }
 
+// The numbers of a group: the bits of the half that each is in, and how many there are of each half, with
+// their sum.
+class Histogram {
+ public:
+  explicit Histogram(const Tensor& t) : type_(t.dtype()), bytes_(t.bytes(scratch_)), counts_(kHalves) {
+    std::vector<uint16_t> bits(kHalves);
+    for (size_t i = 0; i < kHalves; ++i) bits[i] = static_cast<uint16_t>(i);
+    values_.resize(kHalves);
+    halves_to_floats(reinterpret_cast<const std::byte*>(bits.data()), reinterpret_cast<std::byte*>(values_.data()), kHalves);
+    if (type_ != DType::kF16) sums_.resize(kHalves);
+  }
+
+  // False if a number is infinite or NaN.
+  bool read(const Group& g) {
+    std::ranges::fill(counts_, 0u);
+    std::ranges::fill(sums_, 0.0);
+    halves_.clear();
+    if (type_ == DType::kF16) {
+      for_elements(g, [&](int64_t at) { halves_.push_back(at_element<uint16_t>(at)); });
+    } else if (!round(g)) {
+      return false;
+    }
+    for (size_t i = 0; i < halves_.size(); ++i) ++counts_[halves_[i]];
+    for (size_t i = 0; i < singles_.size(); ++i) sums_[halves_[i]] += static_cast<double>(singles_[i]);
+    for (size_t bits = kInfinite; bits < kSign; ++bits) {
+      if (counts_[bits] + counts_[bits | kSign] > 0) return false;
+    }
+    return true;
+  }
+
+  const std::vector<uint16_t>& halves() const { return halves_; }
+
+  // Bins in increasing order, and the half of each.
+  void collect(std::vector<Bin>& bins, std::vector<size_t>& half_of_bin) const {
+    bins.clear();
+    half_of_bin.clear();
+    const auto add = [&](size_t bits) {
+      if (counts_[bits] == 0) return;
+      const auto count = static_cast<double>(counts_[bits]);
+      const double sum = sums_.empty() ? count * static_cast<double>(values_[bits]) : sums_[bits];
+      bins.push_back({count, sum, sum * sum / count});
+      half_of_bin.push_back(bits);
+    };
+    for (size_t bits = kSign | kInfinite; bits-- > kSign;) add(bits);
+    for (size_t bits = 0; bits < kInfinite; ++bits) add(bits);
+  }
+
+ private:
+  template <class T>
+  T at_element(int64_t i) const {
+    T v{};
+    std::memcpy(&v, bytes_.data() + static_cast<size_t>(i) * sizeof v, sizeof v);
+    return v;
+  }
+
+  // Rounds single precision to halves, after a power of two that brings the largest number to [2^14, 2^15).
+  bool round(const Group& g) {
+    singles_.clear();
+    for_elements(g, [&](int64_t at) { singles_.push_back(at_element<float>(at)); });
+    if (!std::ranges::all_of(singles_, [](float x) { return std::isfinite(x); })) return false;
+    float largest = 0;
+    for (float x : singles_) largest = std::max(largest, std::abs(x));
+    int exponent = 0;
+    if (largest > 0) std::frexp(largest, &exponent);
+    const double scale = std::ldexp(1.0, 15 - exponent);
+    scaled_.clear();
+    for (float x : singles_) scaled_.push_back(static_cast<float>(static_cast<double>(x) * scale));
+    halves_.resize(scaled_.size());
+    floats_to_halves(reinterpret_cast<const std::byte*>(scaled_.data()), reinterpret_cast<std::byte*>(halves_.data()),
+                     scaled_.size());
+    return true;
+  }
+
+  const DType type_;
+  std::vector<std::byte> scratch_;
+  std::span<const std::byte> bytes_;  // may be unaligned
+  std::vector<float> values_;         // of all halves
+  std::vector<uint32_t> counts_;      // of numbers in each half
+  std::vector<double> sums_;          // of these, if they are not halves
+  std::vector<uint16_t> halves_;
+  std::vector<float> singles_, scaled_;  // empty for halves
+};
+
 }  // namespace
 
 std::optional<Palettes> palettes(const Tensor& t, const Grouping& grouping, size_t entries) {
-  const Floats floats(t);
+  Histogram histogram(t);
   const auto groups = static_cast<uint64_t>(grouping.num_groups());
-  const size_t table_bytes = byte_size(t.dtype(), entries);
-  std::vector<std::byte> tables(groups * table_bytes), all(static_cast<size_t>(t.size()));
-  PaletteMaker maker(t.dtype(), entries);
-  std::vector<float> numbers;
-  std::vector<uint8_t> indices;
+  std::vector<std::byte> tables(byte_size(t.dtype(), groups * entries)), indices(static_cast<size_t>(t.size()));
+  std::vector<Bin> bins;
+  std::vector<size_t> half_of_bin;
+  std::vector<std::byte> index_of_half(kHalves);
   for (uint64_t i = 0; i < groups; ++i) {
     check_interrupt();
     const Group g = grouping.group(static_cast<int64_t>(i));
-    numbers.clear();
-    for_elements(g, [&](int64_t at) { numbers.push_back(floats[at]); });
-    if (!std::ranges::all_of(numbers, [](float x) { return std::isfinite(x); })) return std::nullopt;
-    maker.make(numbers, tables.data() + i * table_bytes, indices);
-    const uint8_t* next = indices.data();
-    for_elements(g, [&](int64_t at) { all[static_cast<size_t>(at)] = static_cast<std::byte>(*next++); });
+    if (!histogram.read(g)) return std::nullopt;
+    histogram.collect(bins, half_of_bin);
+    const std::vector<size_t> firsts = kmeans(bins, entries);
+    for (size_t c = 0; c < firsts.size(); ++c) {
+      const size_t end = c + 1 < firsts.size() ? firsts[c + 1] : bins.size();
+      double count = 0, sum = 0;
+      for (size_t b = firsts[c]; b < end; ++b) {
+        count += bins[b].count;
+        sum += bins[b].sum;
+        index_of_half[half_of_bin[b]] = static_cast<std::byte>(c);
+      }
+      encode_element(t.dtype(), tables.data(), static_cast<int64_t>(i * entries + c), sum / count);
+    }
+    const uint16_t* half = histogram.halves().data();
+    for_elements(g, [&](int64_t at) { indices[static_cast<size_t>(at)] = index_of_half[*half++]; });
   }
-  return Palettes{std::move(all),
+  return Palettes{std::move(indices),
                   Tensor::own(t.dtype(), {grouping.num_groups(), static_cast<int64_t>(entries)}, std::move(tables))};
 }
 

@@ -14,8 +14,8 @@ struct Palettes {
 };
 
 // Each group has a table of `entries` numbers; unused ones are zeros at its end. The tables are those of
-// exact k-means (kmeans.h) over bins: the numbers that round to one half. Each number then has the nearest
-// entry. Nullopt if an element is infinite or NaN.
+// exact k-means (kmeans.h) over bins: the numbers that round to one half, which keep together. Nullopt if an
+// element is infinite or NaN. `t` is f32 or f16.
 std::optional<Palettes> palettes(const Tensor& t, const Grouping& grouping, size_t entries);
 
 }  // namespace sardonyx::compress
