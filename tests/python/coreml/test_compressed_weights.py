@@ -11,9 +11,11 @@ from sardonyx import coreml
 pytest.importorskip("coremltools", reason="coremltools is not installed: pip install -r requirements-dev.txt")
 
 import coremltools as ct  # noqa: E402
+import coremltools.optimize.coreml as cto  # noqa: E402
 import mil_programs as programs  # noqa: E402
 from coremltools.converters.mil.frontend.milproto.load import load as load_program  # noqa: E402
 from mil_programs import mb  # noqa: E402
+from sardonyx.compat import coremltools as compat  # noqa: E402
 
 OLD, NEW = "iOS17", "iOS18"
 INTEGERS = [("int8", OLD), ("uint8", OLD), ("int8", NEW), ("uint8", NEW), ("int4", NEW), ("uint4", NEW)]
@@ -259,3 +261,61 @@ def test_weights_that_are_infinite_stay_and_are_reported(tmp_path):
     found = coreml.optimize(whole, tmp_path / "q.mlpackage", passes="none", weights="int8", return_report=True)
     assert "infinite or NaN" in " ".join(found.report.warnings)
     assert not any(op.startswith("constexpr_") for op in coreml.load(tmp_path / "q.mlpackage").op_counts())
+
+
+# --- coremltools' names
+
+
+def op_config(name, **how):
+    return cto.OptimizationConfig(global_config=getattr(cto, name)(**how))
+
+
+CONFIGS = [
+    ("linear_quantize_weights", op_config("OpLinearQuantizerConfig", mode="linear_symmetric"), "int8", {}),
+    ("linear_quantize_weights", op_config("OpLinearQuantizerConfig", mode="linear", dtype="uint8"), "uint8", {}),
+    (
+        "linear_quantize_weights",
+        op_config("OpLinearQuantizerConfig", dtype="int4", granularity="per_block", block_size=16),
+        "int4",
+        {"block_size": 16},
+    ),
+    ("palettize_weights", op_config("OpPalettizerConfig", nbits=4), "palette4", {}),
+    (
+        "palettize_weights",
+        op_config("OpPalettizerConfig", nbits=2, granularity="per_grouped_channel", group_size=37),
+        "palette2",
+        {"group_size": 37},
+    ),
+    ("prune_weights", op_config("OpMagnitudePrunerConfig", target_sparsity=0.75), "sparse", {"sparsity": 0.75}),
+]
+
+
+@pytest.mark.parametrize(("function", "config", "weights", "options"), CONFIGS)
+def test_configurations_of_coremltools(function, config, weights, options, tmp_path):
+    whole = convert(PRODUCT, tmp_path / "f.mlpackage", target=NEW)
+    model = ct.models.MLModel(str(whole), skip_model_load=True)
+    getattr(compat, function)(model, config, output_path=tmp_path / "c.mlpackage")
+    options = {f"compress_weights.{name}": value for name, value in options.items()}
+    coreml.optimize(whole, tmp_path / "o.mlpackage", passes="none", weights=weights, options=options)
+    np.testing.assert_array_equal(decompressed(tmp_path / "c.mlpackage")[0], decompressed(tmp_path / "o.mlpackage")[0])
+
+
+@pytest.mark.parametrize(
+    ("function", "config", "message"),
+    [
+        ("palettize_weights", op_config("OpPalettizerConfig", nbits=4, mode="uniform"), 'mode "uniform"'),
+        (
+            "palettize_weights",
+            op_config("OpMagnitudePrunerConfig", target_sparsity=0.5),
+            "OpPalettizerConfig was expected",
+        ),
+        ("palettize_weights", None, "config is an OptimizationConfig"),
+        ("linear_quantize_weights", op_config("OpLinearQuantizerConfig", granularity="per_tensor"), "per_tensor"),
+        ("prune_weights", op_config("OpMagnitudePrunerConfig", n_m_ratio=(1, 2)), "n_m_ratio"),
+    ],
+)
+def test_configurations_without_a_form_are_refused(function, config, message, tmp_path):
+    whole = convert(PRODUCT, tmp_path / "f.mlpackage", target=NEW)
+    with pytest.raises(sardonyx.Error, match=message):
+        getattr(compat, function)(whole, config, output_path=tmp_path / "q.mlpackage")
+    assert not (tmp_path / "q.mlpackage").exists()
