@@ -1,23 +1,25 @@
 #include "passes/compress/bits.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
 namespace sardonyx::compress {
 
 std::vector<std::byte> packed(std::vector<std::byte> codes, int bits) {
+  static_assert(std::endian::native == std::endian::little);
   if (bits == 8) return codes;
-  const unsigned mask = (1u << bits) - 1;
-  unsigned window = 0;
-  int held = 0;
-  size_t written = 0;  // never ahead of the code that is read
-  for (size_t i = 0; i < codes.size(); ++i) {
-    window |= (static_cast<unsigned>(codes[i]) & mask) << held;
-    held += bits;
-    if (held < 8) continue;
-    codes[written++] = static_cast<std::byte>(window & 0xff);
-    window >>= 8;
-    held -= 8;
+  const uint64_t mask = (1u << bits) - 1;
+  const size_t count = codes.size(), width = static_cast<size_t>(bits);
+  // Eight codes at a time, in place: what is written never gets ahead of what is read.
+  for (size_t i = 0, to = 0; i < count; i += 8, to += width) {
+    uint8_t eight[8] = {};
+    std::memcpy(eight, codes.data() + i, std::min<size_t>(8, count - i));
+    uint64_t window = 0;
+    for (int k = 0; k < 8; ++k) window |= (eight[k] & mask) << (k * bits);
+    std::memcpy(codes.data() + to, &window, std::min(width, count - to));
   }
-  if (held > 0) codes[written++] = static_cast<std::byte>(window);
-  codes.resize(written);
+  codes.resize((count * width + 7) / 8);
   return codes;
 }
 

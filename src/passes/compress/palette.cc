@@ -38,9 +38,10 @@ class Histogram {
   bool read(const Group& g) {
     std::ranges::fill(counts_, 0u);
     std::ranges::fill(sums_, 0.0);
-    halves_.clear();
+    halves_.resize(g.size());
     if (type_ == DType::kF16) {
-      for_elements(g, [&](int64_t at) { halves_.push_back(at_element<uint16_t>(at)); });
+      uint16_t* half = halves_.data();
+      for_elements(g, [&](int64_t at) { *half++ = at_element<uint16_t>(at); });
     } else if (!round(g)) {
       return false;
     }
@@ -89,7 +90,6 @@ class Histogram {
     const double scale = std::ldexp(1.0, 15 - exponent);
     scaled_.clear();
     for (float x : singles_) scaled_.push_back(static_cast<float>(static_cast<double>(x) * scale));
-    halves_.resize(scaled_.size());
     floats_to_halves(reinterpret_cast<const std::byte*>(scaled_.data()), reinterpret_cast<std::byte*>(halves_.data()),
                      scaled_.size());
     return true;
