@@ -19,8 +19,8 @@ class CoremlOptions(TypedDict, total=False):
     precision, judged by bounds and by runs on random inputs. A warning lists them."""
     weights: str | None
     """Store weights in fewer bits: "int8", "uint8", from iOS 18 on "int4", "uint4"; "palette1", 2, 3 (iOS
-    18), 4, 6 or 8, which are indices of so many bits into a table; or "sparse". Options of the pass
-    compress_weights say more."""
+    18), 4, 6 or 8, which are indices of so many bits into a table; "sparse", from iOS 18 on "sparse-int8",
+    "sparse-palette4". Options of the pass compress_weights say more."""
     input_shapes: Mapping[str, Sequence[int | str]] | None
     """New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size; sizes that stay open
     become flexible shapes. A name in place of a number of the model opens that size, if all operators can
@@ -115,8 +115,8 @@ DOC = """\
         keep_f32: Names of ops that stay in single precision, or "auto": those that overflow or vanish in
             half precision, judged by bounds and by runs on random inputs. A warning lists them.
         weights: Store weights in fewer bits: "int8", "uint8", from iOS 18 on "int4", "uint4"; "palette1",
-            2, 3 (iOS 18), 4, 6 or 8, which are indices of so many bits into a table; or "sparse". Options
-            of the pass compress_weights say more.
+            2, 3 (iOS 18), 4, 6 or 8, which are indices of so many bits into a table; "sparse", from iOS 18
+            on "sparse-int8", "sparse-palette4". Options of the pass compress_weights say more.
         input_shapes: New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size; sizes that
             stay open become flexible shapes. A name in place of a number of the model opens that size, if
             all operators can take another one.

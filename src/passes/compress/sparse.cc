@@ -40,4 +40,15 @@ std::optional<Sparse> sparse(const Tensor& t, double sparsity) {
   return Sparse{std::move(mask), Tensor::own(t.dtype(), {std::ssize(kept)}, std::move(numbers))};
 }
 
+TensorPtr expanded(const Sparse& s, const Tensor& t) {
+  std::vector<std::byte> scratch, all(t.byte_size());
+  const std::span<const std::byte> kept = s.kept->bytes(scratch);
+  const size_t width = byte_size(t.dtype(), 1);
+  size_t next = 0;
+  for (size_t i = 0; i < s.mask.size(); ++i) {
+    if (s.mask[i] != std::byte{0}) std::memcpy(all.data() + i * width, kept.data() + width * next++, width);
+  }
+  return Tensor::own(t.dtype(), {t.shape().begin(), t.shape().end()}, std::move(all));
+}
+
 }  // namespace sardonyx::compress

@@ -17,4 +17,7 @@ struct Sparse {
 // not kept. Nullopt if an element is infinite or NaN. 0 <= sparsity < 1.
 std::optional<Sparse> sparse(const Tensor& t, double sparsity);
 
+// `t` with zeros for what is not kept.
+TensorPtr expanded(const Sparse& s, const Tensor& t);
+
 }  // namespace sardonyx::compress

@@ -222,6 +222,15 @@ def test_the_command_on_models_and_packages(tmp_path):
     assert "the models differ: result 0 differs" in done.stdout
 
 
+def test_a_conversion_is_not_compared_after_compression(tmp_path):
+    onnx.save(PRODUCT, tmp_path / "m.onnx")
+    done = command.sardonyx(
+        "convert", tmp_path / "m.onnx", "-o", tmp_path / "q.mlpackage", "--weights", "int8", "--verify", ok=False
+    )
+    assert "--weights makes them differ" in done.stderr
+    assert not (tmp_path / "q.mlpackage").exists()
+
+
 @pytest.mark.parametrize(("weights", "bits"), [("int4", "i4"), ("palette3", "u3"), ("sparse", "u1")])
 def test_info_names_the_bits(weights, bits, tmp_path):
     package = convert(PRODUCT, tmp_path / "q.mlpackage", target=NEW, weights=weights)
@@ -319,3 +328,18 @@ def test_configurations_without_a_form_are_refused(function, config, message, tm
     with pytest.raises(sardonyx.Error, match=message):
         getattr(compat, function)(whole, config, output_path=tmp_path / "q.mlpackage")
     assert not (tmp_path / "q.mlpackage").exists()
+
+
+@pytest.mark.parametrize(
+    ("weights", "op", "bound"), [("sparse-int8", "blockwise_shift_scale", 0.08), ("sparse-palette4", "lut", 0.09)]
+)
+@pytest.mark.parametrize("precision", ["f32", "f16"])
+def test_zeros_and_fewer_bits(weights, op, bound, precision, tmp_path):
+    w = numpy_helper.to_array(PRODUCT.graph.initializer[0])
+    package = convert(PRODUCT, tmp_path / "q.mlpackage", target=NEW, weights=weights, precision=precision)
+    _, found = decompressed(package)
+    np.testing.assert_array_equal(found, as_we_expand(package).astype(found.dtype))
+    assert (found == 0).sum() >= w.size / 2
+    assert 0 < error_of(w, found) < bound
+    assert any(op in name for name in coreml.load(package).op_counts())
+    assert stored_bytes(package) < (1 / 8 + (0.5 if "int8" in weights else 0.25)) * w.size + 1000

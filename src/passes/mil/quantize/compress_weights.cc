@@ -11,6 +11,8 @@
 //   palette1 to 8   constexpr_lut_to_dense: indices of 1, 2, 3 (iOS 18), 4, 6 or 8 bits into one table for the
 //                   tensor, or (iOS 18) for each `group_size` channels. compress/palette.h makes the tables
 //   sparse          constexpr_sparse_to_dense: half of the elements, or the share `sparsity`, become zeros
+//   sparse-int8     (iOS 18) what sparse keeps, as int8: constexpr_sparse_blockwise_shift_scale before it
+//   sparse-palette4 (iOS 18) what sparse keeps, in a palette of 16 for the tensor: constexpr_lut_to_sparse
 //
 // A weight with several users is stored once. What stops it: few elements; a user other than these operands;
 // fewer than two axes; elements that are infinite or NaN. Relaxed: results change by what fewer bits lose.
@@ -39,7 +41,9 @@ namespace {
 
 constexpr int kIos16 = 7, kIos18 = 9;  // whose specifications have compressed weights, and blocks and groups
 
-enum class Form : uint8_t { kIntegers, kPalette, kSparse };
+enum class Form : uint8_t { kIntegers, kPalette, kSparse, kSparseIntegers, kSparsePalette };
+
+bool is_sparse(Form f) { return f >= Form::kSparse; }
 
 struct WeightType {
   std::string_view name;
@@ -59,6 +63,8 @@ constexpr std::array kTypes = {
     WeightType{"palette6", Form::kPalette, DType::kU6},
     WeightType{"palette8", Form::kPalette, DType::kU8},
     WeightType{"sparse", Form::kSparse, DType::kU1},
+    WeightType{"sparse-int8", Form::kSparseIntegers, DType::kI8, kIos18},
+    WeightType{"sparse-palette4", Form::kSparsePalette, DType::kU4, kIos18},
 };
 
 struct Wanted {
@@ -74,8 +80,8 @@ struct Wanted {
 }
 
 // Refuses an option of another form.
-void check_fits(const PassOptions& options, std::string_view name, const Wanted& wanted, Form form, std::string_view forms) {
-  if (wanted.type.form != form && !options.text(name, "").empty())
+void check_fits(const PassOptions& options, std::string_view name, const Wanted& wanted, bool fits, std::string_view forms) {
+  if (!fits && !options.text(name, "").empty())
     refuse(fmt::format("{} is an option of {}, and weights are stored as {}", name, forms, wanted.type.name),
            "help: leave it out");
 }
@@ -94,11 +100,11 @@ Wanted wanted_by(const PassOptions& options) {
   const auto* type = std::ranges::find(kTypes, name, &WeightType::name);
   if (type == kTypes.end())
     refuse(fmt::format("weights cannot be stored as '{}'", name),
-           "expected int8, uint8, int4, uint4, palette1, 2, 3, 4, 6 or 8, or sparse");
+           "expected int8, uint8, int4, uint4, palette1, 2, 3, 4, 6 or 8, sparse, sparse-int8 or sparse-palette4");
   wanted.type = *type;
-  check_fits(options, "block_size", wanted, Form::kIntegers, "int8, uint8, int4 and uint4");
-  check_fits(options, "group_size", wanted, Form::kPalette, "palettes");
-  check_fits(options, "sparsity", wanted, Form::kSparse, "sparse weights");
+  check_fits(options, "block_size", wanted, type->form == Form::kIntegers, "int8, uint8, int4 and uint4");
+  check_fits(options, "group_size", wanted, type->form == Form::kPalette, "palettes");
+  check_fits(options, "sparsity", wanted, is_sparse(type->form), "sparse weights");
   wanted.block = options.number("block_size", bit_width(type->codes) < 8 ? 32 : 0);
   wanted.group_size = options.number("group_size", 0);
   wanted.sparsity = sparsity_of(options.text("sparsity", "0.5"));
@@ -118,10 +124,11 @@ void check_target(int version, const Wanted& wanted) {
                   {std::move(help)});
   };
   require(kIos16, "compressed weights", "help: convert the model with --target iOS16 or a later one");
-  const bool is_palette = wanted.type.form == Form::kPalette;
+  const std::string_view instead = is_sparse(wanted.type.form)          ? "sparse"
+                                   : wanted.type.form == Form::kPalette ? "palette4"
+                                                                        : "int8 or palette4";
   require(wanted.type.since, fmt::format("weights stored as {}", wanted.type.name),
-          fmt::format("help: {} works here; or convert the model with --target iOS18",
-                      is_palette ? "palette4" : "int8 or palette4"));
+          fmt::format("help: {} works here; or convert the model with --target iOS18", instead));
   if (wanted.group_size > 0)
     require(kIos18, "tables for groups of channels", "help: leave group_size out, or convert with --target iOS18");
   if (wanted.type.form == Form::kIntegers && wanted.block > 0)
@@ -228,6 +235,8 @@ class Compressor {
       case Form::kIntegers: made = integers(b, t, *axes); break;
       case Form::kPalette: made = palette(b, t, *axes); break;
       case Form::kSparse: made = zeros(b, t); break;
+      case Form::kSparseIntegers: made = zeros_and_integers(b, t, *axes); break;
+      case Form::kSparsePalette: made = zeros_and_palette(b, t); break;
     }
     if (made == nullptr) {
       for (const Use& u : v.uses()) context_.log.near_miss(*u.owner, "a weight is infinite or NaN");
@@ -236,11 +245,12 @@ class Compressor {
     }
     context_.log.count("weights");
     context_.log.count("bytes before", t.byte_size());
-    for (const Use& u : made->def()->operands())
-      context_.log.count("bytes after", u.value != nullptr ? u.value->constant()->byte_size() : 0);
-    constexpr std::string_view kSuffixes[] = {"quantized", "palettized", "sparsified"};
-    if (const std::string_view name = v.name().view(); !name.empty())
-      named(b, made, fmt::format("{}_{}", name, kSuffixes[static_cast<size_t>(wanted_.type.form)]));
+    const Node& last = *made->def();
+    for (const Node* n = home.first(); n != last.next(); n = n->next()) count_bytes(*n);
+    const std::string_view suffix = is_sparse(wanted_.type.form)          ? "sparsified"
+                                    : wanted_.type.form == Form::kPalette ? "palettized"
+                                                                          : "quantized";
+    if (const std::string_view name = v.name().view(); !name.empty()) named(b, made, fmt::format("{}_{}", name, suffix));
     home.replace_uses(v, *made);
     if (v.def() != nullptr) {
       home.erase(*v.def());
@@ -250,7 +260,13 @@ class Compressor {
     return true;
   }
 
-  // These return null if an element is infinite or NaN.
+  void count_bytes(const Node& made) {
+    for (const Use& u : made.operands()) {
+      if (u.value != nullptr && u.value->is_constant()) context_.log.count("bytes after", u.value->constant()->byte_size());
+    }
+  }
+
+  // These return null if an element is infinite or NaN. New ops are the first of the graph.
 
   Value* integers(Rewriter& b, const Tensor& t, const Axes& axes) {
     std::vector<int64_t> extents(t.shape().begin(), t.shape().end());
@@ -300,6 +316,48 @@ class Compressor {
         {.mask = compress::packed(DType::kU1, shape_of(t), std::move(made->mask)), .nonzero_data = made->kept});
   }
 
+  // A sparse_to_dense of the two results of an op that expands what is kept.
+  static Value* dense(Rewriter& b, Node& kept) {
+    return b.constexpr_sparse_to_dense({.mask = kept.result(0), .nonzero_data = kept.result(1)});
+  }
+
+  // Scales are those of all elements, with zeros for those that are not kept: a zero has the code 0.
+  Value* zeros_and_integers(Rewriter& b, const Tensor& t, const Axes& axes) {
+    auto found = compress::sparse(t, wanted_.sparsity);
+    if (!found) return nullptr;
+    std::vector<int64_t> extents = shape_of(t);
+    extents[axes.channel] = 1;
+    const compress::Grouping grouping(t.shape(), std::move(extents));
+    const auto made = compress::encode(*compress::expanded(*found, t), grouping, wanted_.type.codes, grouping.counts());
+    if (!made) return nullptr;
+    std::vector<std::byte> scratch, codes;
+    const std::span<const std::byte> all = made->codes->bytes(scratch);
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (found->mask[i] != std::byte{0}) codes.push_back(all[i]);
+    }
+    const auto size = std::ssize(codes);
+    return dense(b, b.constexpr_sparse_blockwise_shift_scale(
+                        {.data_mask = compress::packed(DType::kU1, shape_of(t), std::move(found->mask)),
+                         .nonzero_data = Tensor::own(wanted_.type.codes, {size}, std::move(codes)),
+                         .scale = made->scales}));
+  }
+
+  // The table has only what is kept.
+  Value* zeros_and_palette(Rewriter& b, const Tensor& t) {
+    auto found = compress::sparse(t, wanted_.sparsity);
+    if (!found) return nullptr;
+    const int64_t kept = found->kept->size(), entries = int64_t{1} << bit_width(wanted_.type.codes);
+    const compress::Grouping one(found->kept->shape(), {kept});
+    auto made = compress::palettes(*found->kept, one, static_cast<size_t>(entries));
+    if (!made) return nullptr;
+    std::vector<int64_t> table(t.rank(), 1);
+    table.insert(table.end(), {entries, 1});
+    return dense(b, b.constexpr_lut_to_sparse(
+                        {.indices_mask = compress::packed(DType::kU1, shape_of(t), std::move(found->mask)),
+                         .indices_nonzero_data = compress::packed(wanted_.type.codes, {kept}, std::move(made->indices)),
+                         .lut = made->tables->reshaped(table)}));
+  }
+
   static std::vector<int64_t> shape_of(const Tensor& t) { return {t.shape().begin(), t.shape().end()}; }
 
   static TensorPtr bytes_of(std::vector<std::byte> codes, int bits) {
@@ -331,7 +389,9 @@ Pass compress_weights() {
   return Pass::on_graph(Numerics::kRelaxed,
                         needs({"conv", "conv_transpose", "linear", "matmul", "lstm", "gru", "rnn", "gather"}),
                         [](Graph& top, PassContext& context) { return Compressor(top, context).run(); })
-      .option("type", "how weights are stored: int8 (default), uint8, int4, uint4, palette1, 2, 3, 4, 6 or 8, or sparse")
+      .option("type",
+              "how weights are stored: int8 (default), uint8, int4, uint4, palette1, 2, 3, 4, 6 or 8, sparse, sparse-int8 or "
+              "sparse-palette4")
       .option("block_size", "integers: how many weights share a scale; 0: all of a channel (default: 32 for 4 bits, 0 for 8)")
       .option("group_size", "palettes: how many channels share a table; 0: all (default)")
       .option("sparsity", "sparse: the share of the weights that become zeros (default: 0.5)")
