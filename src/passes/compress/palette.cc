@@ -22,8 +22,7 @@ void for_elements(const Group& g, const F& visit) {
   }
 }
 
-// The numbers of a group: the bits of the half that each is in, and how many there are of each half, with
-// their sum.
+// How many numbers of a group are in each half, and their sums.
 class Histogram {
  public:
   explicit Histogram(const Tensor& t) : type_(t.dtype()), bytes_(t.bytes(scratch_)), counts_(kHalves) {
@@ -38,14 +37,8 @@ class Histogram {
   bool read(const Group& g) {
     std::ranges::fill(counts_, 0u);
     std::ranges::fill(sums_, 0.0);
-    halves_.resize(g.size());
-    if (type_ == DType::kF16) {
-      uint16_t* half = halves_.data();
-      for_elements(g, [&](int64_t at) { *half++ = at_element<uint16_t>(at); });
-    } else if (!round(g)) {
-      return false;
-    }
-    for (size_t i = 0; i < halves_.size(); ++i) ++counts_[halves_[i]];
+    if (type_ != DType::kF16 && !round(g)) return false;
+    for_halves(g, [&](int64_t, uint16_t half) { ++counts_[half]; });
     for (size_t i = 0; i < singles_.size(); ++i) sums_[halves_[i]] += static_cast<double>(singles_[i]);
     for (size_t bits = kInfinite; bits < kSign; ++bits) {
       if (counts_[bits] + counts_[bits | kSign] > 0) return false;
@@ -53,7 +46,13 @@ class Histogram {
     return true;
   }
 
-  const std::vector<uint16_t>& halves() const { return halves_; }
+  // Calls visit(element of the tensor, bits of its half) for the group that was read.
+  template <class F>
+  void for_halves(const Group& g, const F& visit) const {
+    if (type_ == DType::kF16) return for_elements(g, [&](int64_t at) { visit(at, at_element<uint16_t>(at)); });
+    const uint16_t* half = halves_.data();
+    for_elements(g, [&](int64_t at) { visit(at, *half++); });
+  }
 
   // Bins in increasing order, and the half of each.
   void collect(std::vector<Bin>& bins, std::vector<size_t>& half_of_bin) const {
@@ -90,6 +89,7 @@ class Histogram {
     const double scale = std::ldexp(1.0, 15 - exponent);
     scaled_.clear();
     for (float x : singles_) scaled_.push_back(static_cast<float>(static_cast<double>(x) * scale));
+    halves_.resize(scaled_.size());
     floats_to_halves(reinterpret_cast<const std::byte*>(scaled_.data()), reinterpret_cast<std::byte*>(halves_.data()),
                      scaled_.size());
     return true;
@@ -97,12 +97,12 @@ class Histogram {
 
   const DType type_;
   std::vector<std::byte> scratch_;
-  std::span<const std::byte> bytes_;  // may be unaligned
-  std::vector<float> values_;         // of all halves
-  std::vector<uint32_t> counts_;      // of numbers in each half
-  std::vector<double> sums_;          // of these, if they are not halves
-  std::vector<uint16_t> halves_;
-  std::vector<float> singles_, scaled_;  // empty for halves
+  std::span<const std::byte> bytes_;     // may be unaligned
+  std::vector<float> values_;            // of all halves
+  std::vector<uint32_t> counts_;         // of numbers in each half
+  std::vector<double> sums_;             // of these, if they are not halves
+  std::vector<float> singles_, scaled_;  // of the group, if it is in single precision
+  std::vector<uint16_t> halves_;         // that scaled_ rounds to
 };
 
 }  // namespace
@@ -130,8 +130,7 @@ std::optional<Palettes> palettes(const Tensor& t, const Grouping& grouping, size
       }
       encode_element(t.dtype(), tables.data(), static_cast<int64_t>(i * entries + c), sum / count);
     }
-    const uint16_t* half = histogram.halves().data();
-    for_elements(g, [&](int64_t at) { indices[static_cast<size_t>(at)] = index_of_half[*half++]; });
+    histogram.for_halves(g, [&](int64_t at, uint16_t half) { indices[static_cast<size_t>(at)] = index_of_half[half]; });
   }
   return Palettes{std::move(indices),
                   Tensor::own(t.dtype(), {grouping.num_groups(), static_cast<int64_t>(entries)}, std::move(tables))};
