@@ -42,8 +42,9 @@ PassRequest request_of(const Given& given, const std::string& passes, DialectId 
   for (const std::string& type : given.list("output-type")) types += long_type(type) + '\n';
   if (!types.empty()) request.options.emplace_back("update_output_dtypes.types", types);
   if (given.has("weights")) {
-    request.passes.emplace_back("quantize_weights");
-    request.options.emplace_back("quantize_weights.type", given.text("weights"));
+    const std::string_view pass = dialect == DialectId::kMil ? "compress_weights" : "quantize_weights";
+    request.passes.emplace_back(pass);
+    request.options.emplace_back(fmt::format("{}.type", pass), given.text("weights"));
   }
   for (const char* other : {"precision", "weights"}) {
     if (given.has("max-error") && given.has(other) && given.text(other) != "f32")
@@ -381,9 +382,6 @@ int optimize(const Given& given) {
   std::optional<OptimizeOptions> onnx, coreml;  // made where a model needs them: names of passes differ
   for (Job& job : jobs) {
     job.is_coreml = dialect_of(job.in) == DialectId::kMil;
-    if (job.is_coreml && given.has("weights"))
-      throw Error(ErrorCode::kUnsupported, "--weights is for ONNX models; for Core ML packages it is not available yet",
-                  {fmt::format("in {}", shown(job.in))});
     given.require_fit(job.is_coreml ? Kind::kCoreml : Kind::kOnnx, job.in.string());
     auto& options = job.is_coreml ? coreml : onnx;
     if (options) continue;

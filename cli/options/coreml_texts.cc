@@ -192,6 +192,13 @@ ToCoremlOptions coreml_options(const Given& given) {
     how.passes.clear();
     for (std::string_view pass : split(passes, ',')) how.passes.emplace_back(pass);
   }
+  if (given.has("weights")) {
+    if (given.text("verify", "off") != "off")
+      refuse("--verify compares the package with the model, and --weights makes them differ",
+             {"help: convert without --weights, then: sardonyx optimize in.mlpackage -o out.mlpackage --weights ..."});
+    how.passes.emplace_back("compress_weights");
+    how.pass_options.emplace_back("compress_weights.type", given.text("weights"));
+  }
   for (const std::string& s : given.list("state")) {
     auto [input, result] = at_equals(s, "a state as input=result");
     how.states.push_back({std::move(input), std::move(result)});

@@ -116,8 +116,10 @@ constexpr Option kOptions[] = {
     {"optimize/o", "--fold-budget", "SIZE", "Bytes by which folding may grow the file (64k, 10M)", "0"},
     {"optimize", "--explain", "PASSES,...",
      "Report why these passes (or those that make an operator: Attention) skipped near matches"},
-    {"optimize/o", "--weights", "int8|uint8|int4|uint4",
-     "Store weights as integers, from which DequantizeLinear makes floats again; raises the opset where that needs it"},
+    {"optimize/om convert/Fc", "--weights", "TYPE",
+     "Store weights in fewer bits: as int8, uint8, int4 or uint4 (of ONNX this raises the opset where it has to), or for Core "
+     "ML "
+     "as palette1, 2, 3, 4, 6 or 8 (indices into a table), sparse, sparse-int8 or sparse-palette4"},
     {"optimize/o", "--prune-inputs", "", "Drop unused inputs"},
     {"optimize/o", "--keep-names", "", "Keep a name only where it means the same elements: changed weights get new names"},
     {"optimize/o", "--allow-empty", "", "Allow named input sizes to be zero"},

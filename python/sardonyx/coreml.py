@@ -77,6 +77,7 @@ def optimize(
     skip: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     precision: str | None = None,
+    weights: str | None = None,
     calibration: Sequence[Mapping[str, Any] | Sequence[Any]] | None = None,
     strict: bool = False,
     verify: str = "off",
@@ -93,6 +94,7 @@ def optimize(
     add_int16_cast run with `precision="f16"`, as in presets); options are
     `{"common::const_elimination.skip_const_by_size": 1e6}`, or `{"common::const_elimination":
     {"skip_const_by_size": 1e6}}`. With `precision="f16"` presets end in half precision;
+    `weights` is as of `sardonyx.to_coreml`: "int8", "palette4" and others store weights in fewer bits, last of all.
     `calibration` has the inputs of runs, and ops that overflow in these runs keep single precision. `verify`
     is as of `sardonyx.optimize`. With `link_weights`, both packages share an unchanged weights file (a hard
     link, where the file system can) instead of a copy: writing into it changes both. `count_savings`,
@@ -127,6 +129,9 @@ def optimize(
         options["add_fp16_cast.ranges"] = fp16_report(of, calibration, runs=0)["ranges"]
     asked = {"passes": passes, "skip": skip, "strict": strict, "verify": verify, "count_savings": count_savings}
     wanted = request(asked, [_option(k, v) for k, v in _flat(options)]) | {"link_weights": bool(link_weights)}
+    if weights is not None:
+        wanted["request.passes"] = [*wanted["request.passes"], "compress_weights"]
+        wanted["request.options"].append(_option("compress_weights.type", weights))
     name = os.path.basename(source) if isinstance(source, str) else "program"
     out = "" if output_path is None else os.fspath(output_path)
     with shown(progress, name) as step:

@@ -55,7 +55,9 @@ void add_nodes(ModelCounts& counts, const char* op, size_t count) {
 // Moves passes that quantize out of the end of a request. They run after everything else, not compared, as
 // they change results by more than verification allows. It has no passes if the request does not end so.
 PassRequest take_quantization(PassRequest& request) {
-  const auto quantizes = [](std::string_view pass) { return pass == "quantize_products" || pass == "quantize_weights"; };
+  const auto quantizes = [](std::string_view pass) {
+    return pass == "quantize_products" || pass == "quantize_weights" || pass == "compress_weights";
+  };
   PassRequest last{.passes = {}, .strict = true, .explain = request.explain, .observer = request.observer};
   while (!request.passes.empty() && quantizes(request.passes.back())) {
     last.passes.insert(last.passes.begin(), std::move(request.passes.back()));
@@ -71,6 +73,7 @@ PassRequest take_quantization(PassRequest& request) {
 
 // The opset to convert to first: the one that is asked for, or the one that narrow weights need.
 int first_opset(Model& m, int asked, const PassRequest& quantization, bool chooses) {
+  if (m.dialect() != DialectId::kOnnx) return asked;
   if (quantization.passes.empty() && (!chooses || asked != 0)) return asked;
   PassOptions given;
   if (chooses) given.set("type", "uint4");
@@ -88,7 +91,7 @@ int first_opset(Model& m, int asked, const PassRequest& quantization, bool choos
   return asked == 0 && has && *has < needed ? needed : asked;
 }
 
-// What quantize_weights left alone although it could not know that this is wanted.
+// What the narrowing of weights left alone although it could not know that this is wanted.
 void add_warnings(const PassReport& pass, std::vector<std::string>& warnings) {
   for (const auto& [what, times] : pass.counts) {
     if (what == "not finite" && times > 0)

@@ -18,6 +18,7 @@
 #include "lower/onnx_to_mil/lower_to_mil.h"
 #include "lower/onnx_to_mil/taken_apart.h"
 #include "passes/catalog.h"
+#include "passes/mil/quantize/compress_weights.h"
 #include "rewrite/fired_rules.h"
 #include "rewrite/pass.h"
 #include "sardonyx/inspect.h"
@@ -268,6 +269,17 @@ void check_ranks(Model& mil) {
               std::move(notes));
 }
 
+// Throws if the target cannot store weights as the last pass would.
+void check_weights(int version, const PassRequest& request) {
+  constexpr std::string_view kPass = "compress_weights";
+  if (request.passes.empty() || request.passes.back() != kPass) return;
+  PassOptions given;
+  for (const auto& [name, value] : request.options) {
+    if (name.starts_with(kPass)) given.set(name.substr(name.find('.') + 1), value);
+  }
+  mil::check_compression(version, given);
+}
+
 void check_image(const CoremlImage& image) {
   const bool is_finite =
       std::isfinite(image.scale) && std::ranges::all_of(image.bias, [](double b) { return std::isfinite(b); });
@@ -291,6 +303,7 @@ std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options
   }
   request.observer = observers.get();
   check_request(request, DialectId::kMil);  // before the work, not after it
+  check_weights(version, request);
   for (const auto* images : {&options.image_inputs, &options.image_outputs}) std::ranges::for_each(*images, check_image);
   const LowerToMilOptions lowering{.version = version,
                                    .provenance = options.provenance,

@@ -198,6 +198,9 @@ def _request(options: Mapping[str, Any], trace: Any) -> dict[str, Any]:
             raise WrongType(f"{keyword} is an object of coremltools", notes=[_OBJECTS])
     wanted = {field: _AS_NATIVE.get(keyword, _same)(given[keyword]) for field, keyword in FIELDS.items()}
     wanted["pass_options"] += _kept(given["keep_f32"])
+    if given["weights"] is not None:
+        wanted["passes"] = [*wanted["passes"], "compress_weights"]
+        wanted["pass_options"].append(_option("compress_weights.type", given["weights"]))
     paths = {"dump": given["debug_dump"], "trace": trace}
     return wanted | {name: "" if path is None else os.fspath(path) for name, path in paths.items()}
 

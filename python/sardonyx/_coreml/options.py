@@ -17,6 +17,10 @@ class CoremlOptions(TypedDict, total=False):
     keep_f32: str | Sequence[str]
     """Names of ops that stay in single precision, or "auto": those that overflow or vanish in half
     precision, judged by bounds and by runs on random inputs. A warning lists them."""
+    weights: str | None
+    """Store weights in fewer bits: "int8", "uint8", from iOS 18 on "int4", "uint4"; "palette1", 2, 3 (iOS
+    18), 4, 6 or 8, which are indices of so many bits into a table; "sparse", from iOS 18 on "sparse-int8",
+    "sparse-palette4". Options of the pass compress_weights say more."""
     input_shapes: Mapping[str, Sequence[int | str]] | None
     """New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size; sizes that stay open
     become flexible shapes. A name in place of a number of the model opens that size, if all operators can
@@ -65,6 +69,7 @@ DEFAULTS: dict[str, Any] = {
     "target": "iOS17",
     "precision": "f16",
     "keep_f32": (),
+    "weights": None,
     "input_shapes": None,
     "enumerated_shapes": None,
     "sizes": None,
@@ -109,6 +114,9 @@ DOC = """\
             precision.
         keep_f32: Names of ops that stay in single precision, or "auto": those that overflow or vanish in
             half precision, judged by bounds and by runs on random inputs. A warning lists them.
+        weights: Store weights in fewer bits: "int8", "uint8", from iOS 18 on "int4", "uint4"; "palette1",
+            2, 3 (iOS 18), 4, 6 or 8, which are indices of so many bits into a table; "sparse", from iOS 18
+            on "sparse-int8", "sparse-palette4". Options of the pass compress_weights say more.
         input_shapes: New shapes of inputs: `{"x": (1, 3, 224, 224)}`. A string is a named size; sizes that
             stay open become flexible shapes. A name in place of a number of the model opens that size, if
             all operators can take another one.

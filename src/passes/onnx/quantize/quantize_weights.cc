@@ -4,8 +4,9 @@
 // products read. Weights are those of MatMul (either side), Gemm (B), Conv and ConvTranspose, the tables of
 // Gather, and W and R of LSTM, GRU and RNN. Integers of 8 bits have a scale for each column, channel or row
 // of a table; those of 4 bits for each block of 32 along the axis that is summed over, or for each channel
-// where that axis is shorter; least_squares.h chooses them. A weight with several users is stored once, also
-// where a Transpose or Cast stands before some. What a Loop or Scan repeats is dequantized before it.
+// where that axis is shorter; compress/least_squares.h chooses them. A weight with several users is stored
+// once, also where a Transpose or Cast stands before some. What a Loop or Scan repeats is dequantized before
+// it.
 //
 // What stops it: few elements; a user other than these operands; fewer than two axes; elements that are
 // infinite or NaN. Relaxed: results change by what fewer bits lose.
@@ -18,7 +19,7 @@
 #include <tuple>
 #include <unordered_set>
 
-#include "passes/onnx/quantize/weight_codes.h"
+#include "passes/compress/encode.h"
 #include "passes/option_lists.h"
 #include "rewrite/onnx_rewriter.h"
 
@@ -35,7 +36,6 @@ struct Wanted {
   int64_t block = 0;  // 0: a scale for each channel
   int64_t min_elements = 1024;
 
-  CodeRange range() const { return {.bits = bit_width(type), .is_signed = sardonyx::is_signed(type)}; }
   int opset_for(DType weights) const {
     if (bit_width(type) < 8 || block > 0) return kBlockwiseOpset;
     return weights == DType::kF32 ? kChannelOpset : kHalfOpset;
@@ -133,6 +133,26 @@ std::optional<Axes> axes_of(const Value& v, size_t rank, int views = 2) {
   return found;
 }
 
+// The boxes that share a scale, and the shape of the scales.
+struct Blocks {
+  int64_t axis = 0;
+  int64_t size = 0;  // 0: one box for each index of the axis
+  compress::Grouping grouping;
+  std::vector<int64_t> scale_shape;
+};
+
+Blocks blocks_of(const Tensor& t, const Axes& axes, int64_t block) {
+  const auto shape = t.shape();
+  const bool in_blocks = block > 0 && shape[axes.summed] >= block;
+  const size_t axis = in_blocks ? axes.summed : axes.channel;
+  std::vector<int64_t> extents(shape.begin(), shape.end());
+  if (in_blocks) std::ranges::fill(extents, 1);
+  extents[axis] = in_blocks ? block : 1;
+  compress::Grouping grouping(shape, std::move(extents));
+  std::vector<int64_t> scales = in_blocks ? grouping.counts() : std::vector<int64_t>{shape[axis]};
+  return {static_cast<int64_t>(axis), in_blocks ? block : 0, std::move(grouping), std::move(scales)};
+}
+
 // --- the graph
 
 // The graph in which v is dequantized: no body that a loop repeats.
@@ -177,9 +197,9 @@ class WeightQuantizer {
     const auto axes = axes_of(v, v.constant()->rank());
     if (!axes) return false;
     const Tensor& t = *v.constant();
-    const Grouping grouping(t, axes->channel, axes->summed, wanted_.block);
+    const Blocks blocks = blocks_of(t, *axes, wanted_.block);
     require_opset(t.dtype());
-    auto made = encode(t, grouping, wanted_.type, wanted_.range());
+    auto made = compress::encode(t, blocks.grouping, wanted_.type, blocks.scale_shape);
     if (!made) {
       for (const Use& u : v.uses()) context_.log.near_miss(*u.owner, "a weight is infinite or NaN");
       context_.log.count("not finite");
@@ -189,9 +209,9 @@ class WeightQuantizer {
     // for unsigned ones there.
     const auto is_moved = [](const Use& u) { return u.owner->is("Transpose"); };
     if (wanted_.type == DType::kI8 && std::ranges::any_of(v.uses(), is_moved))
-      made->zeros = Tensor::full(DType::kI8, grouping.scale_shape(), 0);
+      made->zeros = Tensor::full(DType::kI8, blocks.scale_shape, 0);
     const size_t before = t.byte_size();
-    replace(v, *made, grouping);
+    replace(v, *made, blocks);
     context_.log.count("weights");
     context_.log.count("bytes before", before);
     for (const TensorPtr& part : {made->codes, made->scales, made->zeros})
@@ -209,7 +229,7 @@ class WeightQuantizer {
                 {fmt::format("help: --opset {} converts the model first", needed)});
   }
 
-  void replace(Value& v, const Codes& made, const Grouping& grouping) {
+  void replace(Value& v, const compress::Codes& made, const Blocks& blocks) {
     Graph& home = home_of(v);
     Rewriter b(home, context_);
     b.set_insertion_point(home.first());
@@ -221,7 +241,7 @@ class WeightQuantizer {
     Value* codes = constant(made.codes, "quantized");
     Value* scales = constant(made.scales, "scale");
     Value* zeros = constant(made.zeros, "zero_point");
-    Value* floats = b.DequantizeLinear(codes, scales, zeros, {.axis = grouping.axis(), .block_size = grouping.block()});
+    Value* floats = b.DequantizeLinear(codes, scales, zeros, {.axis = blocks.axis, .block_size = blocks.size});
     home.replace_uses(v, *floats);
     if (v.def() != nullptr) {
       v.graph()->erase(*v.def());

@@ -4,7 +4,7 @@
 //
 // Blocks stand side by side in lanes, so that one instruction works on several. Each sum runs in the order of
 // its block's numbers: results do not depend on the machine, nor on the blocks beside.
-#include "passes/onnx/quantize/least_squares.h"
+#include "passes/compress/least_squares.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 
 #include "sardonyx/tensor.h"
 
-namespace sardonyx::onnx {
+namespace sardonyx::compress {
 namespace {
 
 constexpr size_t kLanes = LeastSquares::kLanes, kFour = 4;
@@ -221,4 +221,4 @@ LeastSquares::Lanes<Scaling> LeastSquares::fit(std::span<const float> numbers, c
   return found;
 }
 
-}  // namespace sardonyx::onnx
+}  // namespace sardonyx::compress

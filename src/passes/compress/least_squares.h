@@ -8,7 +8,7 @@
 
 #include "sardonyx/dtype.h"
 
-namespace sardonyx::onnx {
+namespace sardonyx::compress {
 
 struct CodeRange {
   int bits = 8;
@@ -59,4 +59,4 @@ class LeastSquares {
   Lanes<float> zero_{}, error_{};
 };
 
-}  // namespace sardonyx::onnx
+}  // namespace sardonyx::compress

@@ -1,5 +1,5 @@
 // The search against all scales of a fine grid.
-#include "passes/onnx/quantize/least_squares.h"
+#include "passes/compress/least_squares.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "sardonyx/tensor.h"
 
-namespace sardonyx::onnx {
+namespace sardonyx::compress {
 namespace {
 
 int code_of(uint8_t stored, CodeRange range) { return range.is_signed ? static_cast<int8_t>(stored) : stored; }
@@ -161,4 +161,4 @@ TEST(LeastSquares, few_codes_reach_the_largest_number_whatever_its_sign) {
 }
 
 }  // namespace
-}  // namespace sardonyx::onnx
+}  // namespace sardonyx::compress

@@ -1,0 +1,19 @@
+// Stores a tensor of floats as integers of 8 or 4 bits: x is about scale * (code - zero point).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "passes/compress/groups.h"
+
+namespace sardonyx::compress {
+
+struct Codes {
+  TensorPtr codes, scales, zeros;  // zeros: null for signed codes
+};
+
+// Each group has a scale, of t's type, and a zero point if `type` has no sign; least_squares.h chooses them.
+// `scale_shape` has as many elements as there are groups. Nullopt if an element is infinite or NaN.
+std::optional<Codes> encode(const Tensor& t, const Grouping& grouping, DType type, const std::vector<int64_t>& scale_shape);
+
+}  // namespace sardonyx::compress
