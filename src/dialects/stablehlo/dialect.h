@@ -3,19 +3,34 @@
 // operation's; a list of operands is spread. The operation set is the one of StableHLO 1.20.
 //
 // - Attributes have the names and kinds of the operation's generic form, and all are present: readers fill in
-//   defaults. Integers and arrays of them are i64 and ints, dense elements of rank 2 (padding) are a tensor,
-//   enumerations are strings ("LT", "FLOAT"), structures (#stablehlo.gather<...>) are named tuples with all
-//   their fields. precision_config, result_accuracy, mhlo.* and sdy.* attributes are dropped.
+//   defaults. Integers and arrays of them are i64 and ints (window_reversal too, as 0 and 1), dense elements
+// of
+//   rank 2 (padding) are a tensor, enumerations and symbols are strings ("LT", "FLOAT"), structures
+//   (#stablehlo.gather<...>) are named tuples with all their fields in the order of the specification. A
+//   compare_type that is absent is the one of the operands' element type. What no operation has (the
+// attributes
+//   of custom calls) is kept as it is.
+// - Hints are dropped: precision_config, algorithm, result_accuracy, layouts, tilings and aliases of custom
+//   calls,
+//   mhlo.* and sdy.*.
 // - Regions are bodies, named as the operation names them: `cond` and `body` of while, `true_branch` and
 //   `false_branch` of if, `branches` (one each) of case, `body` of reduce and reduce_window, `comparator` of
-//   sort, `update_computation` of scatter, `select` and `scatter` of select_and_scatter, `computation` of map.
+//   sort, `update_computation` of scatter, `select` and `scatter` of select_and_scatter, `computation` of
+// map.
 //   They may use values of the graphs around them. The operands of the terminator are the body's results.
+// Their
+//   ports have no names.
 // - `constant` is no node: its value is a constant of the graph.
 // - A call of a function is the op `call` of the domain "func" with the string attribute `callee`.
 // - A dynamic dimension `?` is a size of its own, without a name, in each type where it occurs: nothing says
 //   that two are equal.
-// - Names of ports are the names of argument locations, or "arg0"; string attributes of arguments and results
-//   (jax.result_info, jax.global_constant) are metadata of ports. Provenance is taken from locations.
+// - The entry is the function "main", else the first public one, else the first. Its graph has the module's
+//   name.
+// - Names of arguments are those of their locations, or "arg0"; results are "result", or "result0" ... if
+//   there
+//   are several. String attributes of arguments and results (jax.result_info, jax.global_constant) are
+// metadata
+//   of ports. Provenance is taken from locations.
 // - There are no types for tokens, tuples and quantized elements: readers refuse them by name.
 //
 // There are no type rules here: a module has the type of every result. What is known beyond that (sizes that

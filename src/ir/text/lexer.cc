@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "ir/text/text.h"
+#include "support/text_error.h"
 
 namespace sardonyx::text {
 
@@ -133,19 +134,7 @@ void Lexer::expected(std::string_view what) const {
 }
 
 void Lexer::fail_at(size_t offset, std::string message, ErrorCode code) const {
-  offset = std::min(offset, text_.size());
-  size_t line_start = offset == 0 ? 0 : text_.rfind('\n', offset - 1) + 1;  // npos + 1 = 0
-  size_t line_end = std::min(text_.find('\n', offset), text_.size());
-  size_t line = 1 + static_cast<size_t>(std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(offset), '\n'));
-  size_t column = offset - line_start;
-  // Show a window of a long line around the error.
-  size_t from = column > 80 ? column - 60 : 0;
-  std::string shown(text_.substr(line_start + from, std::min<size_t>(line_end - line_start - from, 120)));
-  std::replace(shown.begin(), shown.end(), '\t', ' ');
-  std::string number = std::to_string(line);
-  throw Error(code, fmt::format("{}:{}:{}: {}", file_, line, column + 1, message),
-              {fmt::format("{} | {}", number, shown),
-               fmt::format("{} | {}^", std::string(number.size(), ' '), std::string(column - from, ' '))});
+  throw text_error(text_, file_, offset, message, code);
 }
 
 }  // namespace sardonyx::text

@@ -1,0 +1,29 @@
+// StableHLO modules: what jax.export, PyTorch/XLA and other systems save.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "sardonyx/io.h"
+#include "sardonyx/ir.h"
+
+namespace sardonyx {
+
+// Reads a StableHLO module as the text of MLIR, in the custom or the generic form of operations.
+//
+// The model is of the stablehlo dialect (src/dialects/stablehlo/dialect.h), its main function is the module's
+// entry. Constants refer to the file where its bytes are theirs; a text is not kept.
+//
+// Throws Error: kIo (cannot be read), kParse (text, with line and column), kInvalidModel (undefined names,
+// wrong attributes), kUnsupported (quantized elements, tokens, tuples, newer versions), kLimit.
+std::unique_ptr<Model> load_stablehlo(const std::filesystem::path& path, const ReadOptions& options = {});
+
+// Reads from memory, which `keepalive` keeps valid; without one, constants are copied. `name` is the file's
+// name in errors.
+std::unique_ptr<Model> read_stablehlo(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive,
+                                      std::string_view name = "<module>", const ReadOptions& options = {});
+
+}  // namespace sardonyx
