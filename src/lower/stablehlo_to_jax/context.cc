@@ -29,6 +29,9 @@ constexpr size_t kDeepestCalls = 200;
 // First character of symbols that are no sizes of inputs.
 constexpr char kOpaque = '!';
 
+// Of the number that the input i is.
+std::string input_symbol(size_t i) { return fmt::format("{}input {}", kOpaque, i); }
+
 }  // namespace
 
 Context::Context(const Model& stablehlo, Model& jax)
@@ -149,6 +152,31 @@ Dim Context::opaque(std::string_view text) {
   const std::string name = fmt::format("{}{}", kOpaque, text);
   model().dims().set_range(name, {});
   return model().dims().symbol(name);
+}
+
+Dim Context::with_inputs_as_sizes(Dim d) {
+  if (!d.is_expr()) return d;
+  Dims& dims = model().dims();
+  const Graph& g = model().graph();
+  for (const std::string& symbol : dims.symbols(d)) {
+    for (size_t i = 0; symbol[0] == kOpaque && i < g.inputs().size(); ++i) {
+      if (symbol != input_symbol(i)) continue;
+      std::string name(g.inputs()[i].name.view());
+      if (name.empty()) name = fmt::format("arg{}", i);
+      const Dim size = dims.symbol(name);
+      dims.set_range(name, {.min = 0, .max = {}});
+      is_named_.emplace(name, false);
+      const Value& number = *g.input(i);
+      main_.set_insertion_point(g.first());
+      Value* parts[] = {main_.scalar_int(number.dtype(), 0), g.input(i), main_.scalar_int(number.dtype(), 1)};
+      Value* counted = main_.op("range", parts, {attr("dtype", number.dtype()), attr("size", size)});
+      main_.set_insertion_point(nullptr);
+      counted->set_type(model().types().tensor(number.dtype(), std::span(&size, 1)));
+      substitute(symbol, size);
+      d = dims.substitute(d, [&](std::string_view s) { return s == symbol ? std::optional(size) : std::nullopt; });
+    }
+  }
+  return d;
 }
 
 void Context::equate(Dim a, Dim b) {

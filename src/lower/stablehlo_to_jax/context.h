@@ -38,6 +38,9 @@ class Context : public lower::EngineOf<Lowering> {
   void name_size(std::string_view name, Dim d);
   // Whether d is an integer or an expression of sizes of inputs.
   bool is_known(Dim d) const;
+  // `d` with integer inputs that it depends on as sizes: each gets a symbol, which an array of that many
+  // elements introduces.
+  Dim with_inputs_as_sizes(Dim d);
   // A symbol for a number that cannot be an expression of sizes. Equal texts are equal symbols.
   Dim opaque(std::string_view text);
 

@@ -27,12 +27,12 @@ const Type* Lowering::out_type(size_t i, std::span<const Dim> dims) const {
 const Type* Lowering::map_type(size_t i) const {
   const size_t rank = out_rank(i);
   DimList known(rank);
-  for (size_t k = 0; k < num_inputs(); ++k) {
-    if (in_rank(k) != rank) continue;
-    for (size_t axis = 0; axis < rank; ++axis) {
-      const Dim d = in_dims(k)[axis];
-      if (context_.is_known(d) && context_.is_known(known[axis])) context_.equate(known[axis], d);
-      if (!context_.is_known(known[axis]) || d.is_int()) known[axis] = in_dims(k)[axis];
+  for (size_t axis = 0; axis < rank; ++axis) {
+    for (size_t k = 1; k < num_inputs(); ++k) {
+      if (in_rank(k) == rank && in_rank(k - 1) == rank) context_.equate(in_dims(k - 1)[axis], in_dims(k)[axis]);
+    }
+    for (size_t k = 0; k < num_inputs(); ++k) {  // equate() may have changed the types
+      if (in_rank(k) == rank && !known[axis].is_int()) known[axis] = in_dims(k)[axis];
     }
   }
   return out_type(i, known);
@@ -105,7 +105,11 @@ const Graph& Lowering::body(std::string_view name) const {
 }
 
 DimList Lowering::sizes(size_t i, std::string_view what) const {
-  const auto known = context_.elements(*in(i));
+  auto known = context_.elements(*in(i));
+  for (size_t k = 0; known && k < known->size(); ++k) {
+    context_.with_inputs_as_sizes((*known)[k]);  // may change the elements of all values
+    known = context_.elements(*in(i));
+  }
   if (!known || !std::ranges::all_of(*known, [&](Dim d) { return context_.is_known(d); }))
     unsupported(fmt::format("{} depends on data", what));
   return *known;

@@ -54,6 +54,9 @@ Values lower_reduce(Lowering& ctx) {
   const Graph& body = ctx.body("body");
   const Ints axes = ctx.ints_attr("dimensions");
   const size_t n = ctx.num_inputs() / 2;
+  for (size_t i = 1; i < n; ++i) {
+    for (size_t axis = 0; axis < ctx.in_rank(i); ++axis) ctx.context().equate(ctx.in_dims(0)[axis], ctx.in_dims(i)[axis]);
+  }
   const DimList dims = without(ctx.in_dims(0), axes);
   std::vector<const Type*> types;
   for (size_t i = 0; i < n; ++i) types.push_back(ctx.out_type(i, dims));

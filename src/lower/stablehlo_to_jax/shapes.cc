@@ -93,16 +93,13 @@ Values lower_concatenate(Lowering& ctx) {
   const auto axis = static_cast<size_t>(ctx.int_attr("dimension"));
   if (axis >= ctx.out_rank()) throw Error(ErrorCode::kInvalidModel, "concatenate has no such dimension");
   if (ctx.num_inputs() == 1) return {ctx.in(0)};
-  DimList dims(ctx.in_dims(0).begin(), ctx.in_dims(0).end());
   for (size_t k = 1; k < ctx.num_inputs(); ++k) {
-    for (size_t i = 0; i < dims.size(); ++i) {
-      if (i == axis) {
-        dims[i] = ctx.dims().add(dims[i], ctx.in_dims(k)[i]);
-      } else {
-        ctx.context().equate(dims[i], ctx.in_dims(k)[i]);
-      }
+    for (size_t i = 0; i < ctx.in_rank(k); ++i) {
+      if (i != axis) ctx.context().equate(ctx.in_dims(k - 1)[i], ctx.in_dims(k)[i]);
     }
   }
+  DimList dims(ctx.in_dims(0).begin(), ctx.in_dims(0).end());
+  for (size_t k = 1; k < ctx.num_inputs(); ++k) dims[axis] = ctx.dims().add(dims[axis], ctx.in_dims(k)[axis]);
   return {ctx.make("concatenate", ctx.operands(), ctx.out_type(0, dims), {attr("dimension", static_cast<int64_t>(axis))})};
 }
 
