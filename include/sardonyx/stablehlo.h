@@ -12,13 +12,17 @@
 
 namespace sardonyx {
 
-// Reads a StableHLO module as the text of MLIR, in the custom or the generic form of operations.
+// Reads a StableHLO module in one of these forms, which its first bytes tell apart:
+// - the text of MLIR, in the custom or the generic form of operations;
+// - MLIR bytecode with VHLO, a portable artifact of StableHLO up to version 1.20;
+// - the container that jax.export.Exported.serialize() writes, which holds bytecode.
 //
 // The model is of the stablehlo dialect (src/dialects/stablehlo/dialect.h), its main function is the module's
 // entry. Constants refer to the file where its bytes are theirs; a text is not kept.
 //
-// Throws Error: kIo (cannot be read), kParse (text, with line and column), kInvalidModel (undefined names,
-// wrong attributes), kUnsupported (quantized elements, tokens, tuples, newer versions), kLimit.
+// Throws Error: kIo (cannot be read), kParse (text, with line and column), kInvalidModel (damaged bytecode,
+// undefined names, wrong attributes), kUnsupported (quantized elements, tokens, tuples, newer versions),
+// kLimit.
 std::unique_ptr<Model> load_stablehlo(const std::filesystem::path& path, const ReadOptions& options = {});
 
 // Reads from memory, which `keepalive` keeps valid; without one, constants are copied. `name` is the file's

@@ -4,33 +4,27 @@
 //
 // - Attributes have the names and kinds of the operation's generic form, and all are present: readers fill in
 //   defaults. Integers and arrays of them are i64 and ints (window_reversal too, as 0 and 1), dense elements
-// of
-//   rank 2 (padding) are a tensor, enumerations and symbols are strings ("LT", "FLOAT"), structures
-//   (#stablehlo.gather<...>) are named tuples with all their fields in the order of the specification. A
-//   compare_type that is absent is the one of the operands' element type. What no operation has (the
-// attributes
-//   of custom calls) is kept as it is.
-// - Hints are dropped: precision_config, algorithm, result_accuracy, layouts, tilings and aliases of custom
-//   calls,
-//   mhlo.* and sdy.*.
+//   of rank 2 (padding) are a tensor, enumerations and symbols are strings ("LT", "FLOAT"), structures
+//   (#stablehlo.gather<...>) are named tuples with all their fields, in the order of the specification. An
+//   absent compare_type is the one of the operands' element type. Attributes that the operation does not
+//   define, as custom calls have, are kept as they are.
+// - Hints are dropped: precision_config, algorithm, result_accuracy, mhlo.* and sdy.*, and of custom calls
+//   the layouts, tilings and aliases.
 // - Regions are bodies, named as the operation names them: `cond` and `body` of while, `true_branch` and
 //   `false_branch` of if, `branches` (one each) of case, `body` of reduce and reduce_window, `comparator` of
 //   sort, `update_computation` of scatter, `select` and `scatter` of select_and_scatter, `computation` of
-// map.
-//   They may use values of the graphs around them. The operands of the terminator are the body's results.
-// Their
-//   ports have no names.
+//   map. They may use values of the graphs around them. The operands of the terminator are the body's
+//   results. Ports of bodies have no names.
 // - `constant` is no node: its value is a constant of the graph.
 // - A call of a function is the op `call` of the domain "func" with the string attribute `callee`.
 // - A dynamic dimension `?` is a size of its own, without a name, in each type where it occurs: nothing says
-//   that two are equal.
-// - The entry is the function "main", else the first public one, else the first. Its graph has the module's
-//   name.
-// - Names of arguments are those of their locations, or "arg0"; results are "result", or "result0" ... if
-//   there
-//   are several. String attributes of arguments and results (jax.result_info, jax.global_constant) are
-// metadata
-//   of ports. Provenance is taken from locations.
+//   that two are equal. Inputs of a function that jax.export wrote have the names of their sizes.
+// - The entry is the function "main", else the first public one, else the first. Its graph has the name of
+//   the module or of the exported function.
+// - Names of arguments are those of their locations, or of the arguments of the function that the entry
+//   passes them on to, or "arg0"; results are "result", or "result0", "result1". String attributes of
+//   arguments and results (jax.result_info, jax.global_constant) are metadata of ports. Provenance is taken
+//   from locations.
 // - There are no types for tokens, tuples and quantized elements: readers refuse them by name.
 //
 // There are no type rules here: a module has the type of every result. What is known beyond that (sizes that

@@ -200,12 +200,15 @@ std::optional<std::vector<std::byte>> hex_bytes(std::string_view text) {
 TensorPtr stored_tensor(DType dtype, std::vector<int64_t> shape, StoredBytes stored) {
   const uint64_t n = element_count(dtype, shape);
   const size_t unit = storage_bytes(dtype), size = stored.bytes.size();
-  if (dtype == DType::kBool && size == 1 && stored.bytes[0] == std::byte{0xff}) {
-    static constexpr std::byte kTrue{1};
-    if (n == 1) return Tensor::own(dtype, std::move(shape), {kTrue});
-    return Tensor::splat(dtype, std::move(shape), {&kTrue, 1});
+  if (dtype == DType::kBool && size == 1 && (stored.bytes[0] == std::byte{0} || stored.bytes[0] == std::byte{0xff})) {
+    const std::byte all = stored.bytes[0] & std::byte{1};
+    return Tensor::splat(dtype, std::move(shape), {&all, 1});
   }
   if (size / unit == n && size % unit == 0) {
+    const auto is_boolean = [](std::byte b) { return b <= std::byte{1}; };
+    if (dtype == DType::kBool && !std::ranges::all_of(stored.bytes, is_boolean)) {
+      throw Error(ErrorCode::kInvalidModel, "a boolean element of a constant is neither 0 nor 1");
+    }
     if (is_subbyte(dtype)) return Tensor::own(dtype, std::move(shape), packed(dtype, stored.bytes));
     return Tensor::borrow(dtype, std::move(shape), stored.bytes, std::move(stored.keepalive), stored.file);
   }

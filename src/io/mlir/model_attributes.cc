@@ -68,10 +68,25 @@ std::optional<Attr> as_struct(const Attr& a, std::span<const Field> fields) {
   return std::ranges::all_of(*given, known) ? std::optional(Attr(std::move(out))) : std::nullopt;
 }
 
+Attr zero(AttrKind kind) {
+  switch (kind) {
+    case AttrKind::kInt: return Attr(int64_t{0});
+    case AttrKind::kInts: return Attr(Attr::Ints());
+    case AttrKind::kBool: return Attr(false);
+    case AttrKind::kStrings: return Attr(Attr::Strings());
+    case AttrKind::kDict: return Attr(AttrDict());
+    default: return Attr(std::string());
+  }
+}
+
 // The attribute in the kind of the rule; nullopt if it cannot be.
 std::optional<Attr> as_kind(const Attr& a, const AttrRule& rule) {
   switch (rule.kind) {
-    case AttrKind::kAny: return a;
+    case AttrKind::kAny: {
+      const auto* dict = a.get<AttrDict>();
+      const bool nothing = dict != nullptr && dict->empty() && rule.otherwise == AttrDefault::kZero;
+      return nothing ? zero(rule.kind) : a;
+    }
     case AttrKind::kInt: return a.get<int64_t>() != nullptr ? std::optional(a) : std::nullopt;
     case AttrKind::kBool:
       if (const auto* i = a.get<int64_t>()) return Attr(*i != 0);
@@ -124,22 +139,12 @@ std::string_view comparison_of(std::span<Value* const> operands) {
   return is_float(t) || is_complex(t) ? "FLOAT" : "UNSIGNED";
 }
 
-Attr zero(AttrKind kind) {
-  switch (kind) {
-    case AttrKind::kInt: return Attr(int64_t{0});
-    case AttrKind::kInts: return Attr(Attr::Ints());
-    case AttrKind::kBool: return Attr(false);
-    case AttrKind::kStrings: return Attr(Attr::Strings());
-    case AttrKind::kDict: return Attr(AttrDict());
-    default: return Attr(std::string());
-  }
-}
-
 std::optional<Attr> default_of(const AttrRule& rule, const AttrInit& attributes, std::span<Value* const> operands) {
   switch (rule.otherwise) {
     case AttrDefault::kRequired:
     case AttrDefault::kAbsent: break;
-    case AttrDefault::kZero: return zero(rule.kind);
+    case AttrDefault::kZero:
+      return rule.kind == AttrKind::kStruct ? as_struct(Attr(AttrDict()), rule.fields) : Attr(zero(rule.kind));
     case AttrDefault::kOne: return Attr(int64_t{1});
     case AttrDefault::kTrue: return Attr(true);
     case AttrDefault::kLast: return Attr(int64_t{-1});
@@ -163,7 +168,7 @@ AttrInit model_attributes(std::string_view operation, AttrInit given, std::span<
   for (const AttrRule& rule : row->attributes) {
     auto at = std::ranges::find(given, rule.name, &NamedAttr::name);
     if (at != given.end() && rule.otherwise == AttrDefault::kCompare && at->value == Attr("NOTYPE"))
-      at = given.erase(at), at = given.end();
+      given.erase(at), at = given.end();
     if (at != given.end()) {
       auto value = as_kind(at->value, rule);
       if (!value) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <unordered_set>
 
 #include "io/mlir/operations.h"
@@ -11,6 +10,8 @@
 
 namespace sardonyx::mlir {
 namespace {
+
+constexpr size_t kMostNameBytes = 1024;
 
 [[noreturn]] void invalid(std::string message) { throw Error(ErrorCode::kInvalidModel, std::move(message)); }
 
@@ -38,9 +39,15 @@ void check_count(std::string_view op, std::string_view what, size_t found, int m
 
 }  // namespace
 
+Location file_location(std::string file, uint64_t line) {
+  if (file.size() > kMostNameBytes) file.erase(0, file.size() - kMostNameBytes);
+  return {.file = std::move(file), .line = static_cast<int>(std::min<uint64_t>(line, INT32_MAX))};
+}
+
 Location named_location(std::string name, const Location& inner) {
   Location out = inner;
   if (!inner.name.empty() && inner.function.empty()) out.function = inner.name;
+  name.resize(std::min(name.size(), kMostNameBytes));
   out.name = std::move(name);
   out.is_bare = inner == Location();
   return out;
@@ -61,6 +68,19 @@ Location fused_location(std::span<const Location> parts) {
     if (out.file.empty() && !part.file.empty()) out.file = part.file, out.line = part.line, out.function = part.function;
   }
   return out;
+}
+
+std::vector<PortDraft> port_drafts(const Attr& list) {
+  std::vector<PortDraft> drafts;
+  const auto* items = list.get<AttrList>();
+  if (items == nullptr) return drafts;
+  for (const Attr& item : *items) {
+    PortDraft& draft = drafts.emplace_back();
+    const auto* dict = item.get<AttrDict>();
+    if (dict == nullptr) continue;
+    for (const auto& [name, value] : *dict) draft.attributes.emplace_back(name, value);
+  }
+  return drafts;
 }
 
 uint32_t ModuleBuilder::add_location(Location location) {
@@ -147,13 +167,12 @@ void ModuleBuilder::add_function(std::string name, bool is_public, Graph& graph,
                         graph.outputs().size()));
   }
   static const PortDraft kNothing;
-  std::set<std::string, std::less<>> used;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
-    const PortDraft& draft = i < inputs.size() ? inputs[i] : kNothing;
-    std::string chosen = draft.name;
-    while (chosen.empty() || !used.insert(chosen).second) chosen = fmt::format("{}arg{}", chosen.empty() ? "" : "_", i);
-    label(graph.input_port(i), draft, chosen);
+    label(graph.input_port(i), i < inputs.size() ? inputs[i] : kNothing, default_input_name(i));
     graph.input(i)->set_name(graph.inputs()[i].name);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].name.empty()) rename_input(graph, i, inputs[i].name);
   }
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
     label(graph.output_port(i), i < results.size() ? results[i] : kNothing,
@@ -179,12 +198,50 @@ void ModuleBuilder::finish() {
     const std::string callee = call->attr_string("callee", {});
     const auto at = by_name.find(callee);
     if (at == by_name.end()) invalid(fmt::format("a call of '{}', which the module does not have", callee));
-    const Graph& g = *at->second;
-    if (g.inputs().size() != call->num_inputs() || g.outputs().size() != call->num_results()) {
-      invalid(fmt::format("a call of '{}' with {} operands and {} results, which has {} and {}", callee, call->num_inputs(),
-                          call->num_results(), g.inputs().size(), g.outputs().size()));
-    }
+    check_call(*call, *at->second);
+    if (call->graph() == functions_[0].graph) take_names(*call, *at->second, *functions_[0].graph);
   }
+}
+
+void ModuleBuilder::check_call(const Node& call, const Graph& callee) const {
+  const std::string name = call.attr_string("callee", {});
+  if (callee.inputs().size() != call.num_inputs() || callee.outputs().size() != call.num_results()) {
+    invalid(fmt::format("a call of '{}' with {} operands and {} results, which has {} and {}", name, call.num_inputs(),
+                        call.num_results(), callee.inputs().size(), callee.outputs().size()));
+  }
+  const Types& types = model_.types();
+  for (size_t i = 0; i < call.num_inputs(); ++i) {
+    const Type *found = call.input(i)->type(), *declared = callee.input(i)->type();
+    if (fits(found, declared)) continue;
+    invalid(fmt::format("operand {} of a call of '{}' is {}, which takes {}", i, name, types.to_string(found),
+                        types.to_string(declared)));
+  }
+  for (size_t i = 0; i < call.num_results(); ++i) {
+    const Type *found = call.result(i)->type(), *returned = callee.output(i)->type();
+    if (fits(found, returned)) continue;
+    invalid(fmt::format("result {} of a call of '{}' is {}, which returns {}", i, name, types.to_string(found),
+                        types.to_string(returned)));
+  }
+}
+
+// What jax.export writes checks sizes in its entry and calls the function with its arguments' names.
+void ModuleBuilder::take_names(const Node& call, const Graph& callee, Graph& entry) {
+  for (size_t i = 0; i < call.num_inputs(); ++i) {
+    const Value* v = call.input(i);
+    if (v->kind() != ValueKind::kInput || v->graph() != &entry) continue;
+    const size_t index = v->index();
+    if (entry.inputs()[index].name.view() != default_input_name(index)) continue;
+    if (callee.inputs()[i].name.view() != default_input_name(i)) rename_input(entry, index, callee.inputs()[i].name);
+  }
+}
+
+std::string default_input_name(size_t index) { return fmt::format("arg{}", index); }
+
+void rename_input(Graph& graph, size_t index, std::string_view name) {
+  const bool taken = std::ranges::any_of(graph.inputs(), [&](const Port& p) { return p.name.view() == name; });
+  if (taken) return;
+  graph.input_port(index).name = graph.model().name(name);
+  graph.input(index)->set_name(graph.inputs()[index].name);
 }
 
 bool fits(const Type* found, const Type* declared) {

@@ -22,7 +22,9 @@ struct Location {
   friend bool operator==(const Location&, const Location&) = default;
 };
 
-// The location `name` around `inner`; `callee` called at `caller`; the first of `parts` that says something.
+// A line of a file; the location `name` around `inner`; `callee` called at `caller`; the first of `parts`
+// that says something. Names are cut at 1 KiB, since each location has its own copy.
+Location file_location(std::string file, uint64_t line);
 Location named_location(std::string name, const Location& inner);
 Location call_location(const Location& callee, const Location& caller);
 Location fused_location(std::span<const Location> parts);
@@ -48,6 +50,9 @@ struct PortDraft {
   std::string name;  // empty: none
   AttrInit attributes;
 };
+
+// The ports that `arg_attrs` or `res_attrs` describes, a list of dictionaries.
+std::vector<PortDraft> port_drafts(const Attr& list);
 
 // Errors are kInvalidModel and kUnsupported, without a place: readers add it.
 class ModuleBuilder {
@@ -80,6 +85,8 @@ class ModuleBuilder {
   };
 
   Results add_constant(Graph& graph, const Draft& draft);
+  void check_call(const Node& call, const Graph& callee) const;
+  static void take_names(const Node& call, const Graph& callee, Graph& entry);
   const Type* with_sizes(const Type* type);
   uint32_t provenance(uint32_t location, const Op& op);
 
@@ -90,6 +97,11 @@ class ModuleBuilder {
   std::vector<FunctionDraft> functions_;
   std::vector<const Node*> calls_;
 };
+
+// "arg0", the name of an input to which nothing gives one.
+std::string default_input_name(size_t index);
+// Renames an input, unless another one has that name.
+void rename_input(Graph& graph, size_t index, std::string_view name);
 
 // The attributes of an operation in the kinds of the model, with defaults; see operations.h. Throws
 // kInvalidModel for one that is missing or of another kind.

@@ -551,9 +551,7 @@ Location TextAttributes::named_or_file_location() {
       in_.expect(":");
       (void)in_.integer("a column");
     }
-    l.file = std::move(text);
-    l.line = static_cast<int>(std::clamp<int64_t>(line, 0, INT32_MAX));
-    return l;
+    return file_location(std::move(text), static_cast<uint64_t>(std::max<int64_t>(line, 0)));
   }
   if (in_.take("(")) {
     l = location_body();

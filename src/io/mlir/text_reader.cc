@@ -148,22 +148,12 @@ void TextReader::generic_function(const AttrInit& attributes, Graph& body) {
   std::string name;
   bool is_public = true;
   std::vector<PortDraft> inputs, results;
-  const auto drafts = [](const Attr& list, std::vector<PortDraft>& into) {
-    const auto* items = list.get<AttrList>();
-    if (items == nullptr) return;
-    for (const Attr& item : *items) {
-      PortDraft& draft = into.emplace_back();
-      const auto* dict = item.get<AttrDict>();
-      if (dict == nullptr) continue;
-      for (const auto& [key, value] : *dict) draft.attributes.emplace_back(key, value);
-    }
-  };
   for (const NamedAttr& a : attributes) {
     const auto* text = a.value.get<std::string>();
     if (a.name == "sym_name" && text != nullptr) name = *text;
     if (a.name == "sym_visibility" && text != nullptr) is_public = *text == "public";
-    if (a.name == "arg_attrs") drafts(a.value, inputs);
-    if (a.name == "res_attrs") drafts(a.value, results);
+    if (a.name == "arg_attrs") inputs = port_drafts(a.value);
+    if (a.name == "res_attrs") results = port_drafts(a.value);
   }
   builder_.add_function(name, is_public, body, inputs, results);
 }
