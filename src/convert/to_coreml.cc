@@ -8,6 +8,7 @@
 #include <ranges>
 #include <set>
 
+#include "convert/file_names.h"
 #include "convert/interface/coreml_classifier.h"
 #include "convert/interface/enumerated_shapes.h"
 #include "convert/interface/input_shapes.h"
@@ -20,8 +21,10 @@
 #include "passes/catalog.h"
 #include "rewrite/fired_rules.h"
 #include "rewrite/pass.h"
+#include "sardonyx/convert.h"
 #include "sardonyx/inspect.h"
 #include "sardonyx/mil_builder.h"
+#include "sardonyx/stablehlo.h"
 #include "sardonyx/version.h"
 #include "support/files/mapped_file.h"
 #include "support/nearest.h"
@@ -385,6 +388,7 @@ void check_coreml_name(const std::filesystem::path& out) {
 }
 
 std::unique_ptr<Model> read_for_coreml(const std::filesystem::path& in, const ReadOptions& read) {
+  if (is_stablehlo_name(in)) return convert(*lower_stablehlo_to_jax(*load_stablehlo(in, read)));
   auto onnx = in.extension() == ".sx" ? load_program(in, read.map) : read_onnx(in, read);
   if (onnx->dialect() != DialectId::kOnnx)
     throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is not an ONNX model", in.string()));

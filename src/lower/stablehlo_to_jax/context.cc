@@ -7,6 +7,29 @@
 #include "sardonyx/stablehlo.h"
 
 namespace sardonyx {
+namespace {
+
+// Whether the size of the array that `n` counts is that of no input: then it can be read here alone.
+bool introduces_size(const Node& n) {
+  if (!n.is("range")) return false;
+  const Dim size = n.result()->type()->dim(0);
+  return std::ranges::none_of(n.model().graph().inputs(), [&](const Port& p) {
+    return std::ranges::find(p.value->type()->dims(), size) != p.value->type()->dims().end();
+  });
+}
+
+// Erases what computed sizes that became parameters. Recursion is over nesting only.
+void sweep(Graph& g) {
+  for (Node* n = g.last(); n != nullptr; n = n->prev()) {
+    if (!n->any_result_used() && n->has(Trait::kPure) && !introduces_size(*n)) {
+      g.erase(*n);
+      continue;
+    }
+    for (const Body& b : n->bodies()) sweep(*b.graph);
+  }
+}
+
+}  // namespace
 
 std::unique_ptr<Model> lower_stablehlo_to_jax(const Model& stablehlo) {
   SX_CHECK(stablehlo.dialect() == DialectId::kStablehlo, "only a model of the stablehlo dialect can be lowered to JAX's");
@@ -14,6 +37,9 @@ std::unique_ptr<Model> lower_stablehlo_to_jax(const Model& stablehlo) {
   jax->keep_alive_like(stablehlo);
   stablehlo_to_jax::Context context(stablehlo, *jax);
   context.run();
+  sweep(jax->graph());
+  jax->graph().erase_unused_constants();
+  jax->compact();
   return jax;
 }
 
@@ -38,8 +64,6 @@ Context::Context(const Model& stablehlo, Model& jax)
     : EngineOf(stablehlo, jax.add_function("main").graph(), {.node = "operation", .task = "this StableHLO module"}, table()) {
   main_.graph().set_name(jax.name(stablehlo.graph().name().view()));
 }
-
-void Context::run() { EngineOf::run(); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The interface

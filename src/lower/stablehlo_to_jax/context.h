@@ -23,9 +23,6 @@ class Context : public lower::EngineOf<Lowering> {
  public:
   Context(const Model& stablehlo, Model& jax);
 
-  // Lowers the main function.
-  void run();
-
   // The elements of v, if they follow from constants and sizes. At most 64.
   std::optional<Elements> elements(const Value& v) const;
   void set_elements(const Value& v, Elements e) { elements_[&v] = std::move(e); }

@@ -73,6 +73,21 @@ Values lower_if(Lowering& ctx) {
   return branched(ctx, ctx.cast(ctx.in(0), DType::kI32), branches);
 }
 
+namespace {
+
+// Whether v is from 0 to `last`: a bool as a number, or clamped to that.
+bool is_index_up_to(const Value& v, int64_t last) {
+  const Node* n = v.def();
+  if (n == nullptr) return false;
+  if (n->is("convert_element_type")) return n->input(0)->dtype() == DType::kBool;
+  const auto is = [&](size_t i, int64_t bound) {
+    return n->input(i)->is_constant() && n->input(i)->constant()->to_ints(1) == Ints{bound};
+  };
+  return n->is("clamp") && is(0, 0) && is(2, last);
+}
+
+}  // namespace
+
 // An index outside of the branches takes the last one.
 Values lower_case(Lowering& ctx) {
   std::vector<const Graph*> branches;
@@ -80,7 +95,9 @@ Values lower_case(Lowering& ctx) {
   if (branches.empty()) throw Error(ErrorCode::kInvalidModel, "case has no branch");
   if (branches.size() == 1) return ctx.inline_here(*branches[0], {});
   Value* index = ctx.in(0);
-  Value* last = ctx.integer(index->type(), static_cast<int64_t>(branches.size()) - 1);
+  const int64_t count = static_cast<int64_t>(branches.size());
+  if (is_index_up_to(*index, count - 1)) return branched(ctx, index, branches);
+  Value* last = ctx.integer(index->type(), count - 1);
   Value* below = ctx.compare("lt", index, ctx.integer(index->type(), 0));
   return branched(ctx, ctx.map("min", {ctx.select(below, last, index), last}), branches);
 }
