@@ -1,6 +1,7 @@
 """StableHLO modules: what `jax.export` and other systems save, to ONNX."""
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -11,6 +12,9 @@ from sardonyx._error import Error
 from sardonyx._require import known_keywords, one_of
 
 _SUFFIXES = (".mlir", ".mlirbc", ".stablehlo")
+# How a module begins as text, behind comments; and the first bytes of bytecode.
+_TEXT = re.compile(rb'(?:\s|//[^\n]*\n)*(?:module\b|func\.func\b|"builtin\.module"|#\w)')
+_BYTECODE = b"ML\xefR"
 
 
 def is_module(source: Any) -> bool:
@@ -18,8 +22,9 @@ def is_module(source: Any) -> bool:
     if isinstance(source, str | os.PathLike):
         return os.fspath(source).lower().endswith(_SUFFIXES)
     if isinstance(source, bytes | bytearray | memoryview):
-        start = bytes(source[:64]).lstrip()
-        return start.startswith((b"ML\xefR", b"module", b"func.func", b"#loc", b'"builtin.module"'))
+        start = bytes(source[:4096])
+        # What Exported.serialize() returns holds bytecode behind a header. ONNX files begin with a field.
+        return _TEXT.match(start) is not None or (_BYTECODE in start and not start.startswith(b"\x08"))
     return hasattr(source, "mlir_module_serialized")
 
 

@@ -55,8 +55,9 @@ def faults(found: dict[str, str], is_whole: bool) -> list[str]:
 
 def reason_of(text: str) -> str:
     """A refusal without the names and numbers of one module."""
-    text = re.sub(r"^refused: (cannot convert \d+ \w+ of this StableHLO module )?", "", text)
-    return re.sub(r"\S*\d\S*", "..", text.split(" at line")[0])[:100].replace("|", " ")
+    text = re.sub(r"^refused: (cannot convert \d+ \w+ of this StableHLO module )?(<module>:[\d:]+ )?", "", text)
+    text = re.sub(r"( is not supported).*", r"\1", text)
+    return re.sub(r" of [^>]*->.*?: ", ": ", text)[:100].replace("|", " ")
 
 
 def page(found: dict[str, str]) -> str:
@@ -91,7 +92,7 @@ def page(found: dict[str, str]) -> str:
         "",
         "The [list](../../tests/stablehlo/differs.txt) is exact.",
         "",
-        *[f"- {line[2:]}" for line in LISTED.read_text().splitlines() if line.startswith("# ")],
+        *[f"- {line[2:]}" for line in LISTED.read_text().split("\n\n", 1)[-1].splitlines() if line.startswith("# ")],
         "",
     ]  # fmt: skip
     return "\n".join(lines)

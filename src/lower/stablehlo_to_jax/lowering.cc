@@ -19,7 +19,13 @@ const Type* Lowering::out_type(size_t i, std::span<const Dim> dims) const {
   for (size_t axis = 0; axis < known.size(); ++axis) {
     if (!known[axis].is_unknown()) continue;
     if (axis < dims.size()) known[axis] = dims[axis];
-    if (!context_.is_known(known[axis])) unsupported(fmt::format("the size of axis {} of the result depends on data", axis));
+    if (context_.is_known(known[axis])) continue;
+    const std::string what = fmt::format("the size of axis {} of the result depends on data", axis);
+    // Only a stand-in for the result of a refused operation has unknown sizes: that one is reported.
+    for (size_t k = 0; k < num_inputs(); ++k) {
+      if (std::ranges::any_of(in_dims(k), [](Dim d) { return d.is_unknown(); })) throw Error(ErrorCode::kInvalidModel, what);
+    }
+    unsupported(what);
   }
   return b.types().tensor(stated->dtype(), known);
 }

@@ -117,7 +117,10 @@ def test_text_bytecode_and_file_are_one_model(tmp_path):
     module = exported(softmax_of_rows, ["B, 3"])
     path = tmp_path / "module.mlir"
     path.write_text(module.mlir_module())
-    models = [sardonyx.convert(source, to="onnx") for source in (module, module.mlir_module_serialized, path)]
+    models = [
+        sardonyx.convert(source, to="onnx")
+        for source in (module, module.mlir_module_serialized, module.serialize(), path)
+    ]
     assert {tuple(n.op_type for n in m.graph.node) for m in models} == {tuple(n.op_type for n in models[0].graph.node)}
 
 

@@ -208,8 +208,8 @@ def _static(type_text: str) -> str:
 
 
 def _random(rng, type_text: str) -> np.ndarray:
-    *dims, element = re.findall(r"complex<\w+>|\d+(?=x)|\w+$", _static(type_text))
-    shape, dtype = [int(d) for d in dims], np.dtype(_TYPES[element])
+    dims, element = re.fullmatch(r"((?:\d+x)*)(.*)", _static(type_text)).groups()
+    shape, dtype = [int(d) for d in dims.split("x")[:-1]], np.dtype(_TYPES[element])
     if dtype.kind in "iu":
         return np.asarray(rng.integers(0, 4, shape) if shape else OPEN_SIZE, dtype)
     if dtype.kind == "b":
