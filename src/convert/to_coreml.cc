@@ -14,6 +14,7 @@
 #include "convert/interface/input_shapes.h"
 #include "convert/interface/op_names.h"
 #include "convert/optimize.h"
+#include "convert/read_source.h"
 #include "io/coreml/mil_new_description.h"
 #include "io/text/program_file.h"
 #include "lower/onnx_to_mil/lower_to_mil.h"
@@ -21,10 +22,8 @@
 #include "passes/catalog.h"
 #include "rewrite/fired_rules.h"
 #include "rewrite/pass.h"
-#include "sardonyx/convert.h"
 #include "sardonyx/inspect.h"
 #include "sardonyx/mil_builder.h"
-#include "sardonyx/stablehlo.h"
 #include "sardonyx/version.h"
 #include "support/files/mapped_file.h"
 #include "support/nearest.h"
@@ -388,7 +387,7 @@ void check_coreml_name(const std::filesystem::path& out) {
 }
 
 std::unique_ptr<Model> read_for_coreml(const std::filesystem::path& in, const ReadOptions& read) {
-  if (is_stablehlo_name(in)) return convert(*lower_stablehlo_to_jax(*load_stablehlo(in, read)));
+  if (is_stablehlo_name(in)) return read_source(in, read);
   auto onnx = in.extension() == ".sx" ? load_program(in, read.map) : read_onnx(in, read);
   if (onnx->dialect() != DialectId::kOnnx)
     throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is not an ONNX model", in.string()));

@@ -50,7 +50,7 @@ namespace {
 
 constexpr size_t kMostElements = 64;
 // Calls are lowered in line: a module of a kilobyte can call its way to any number of operations.
-constexpr size_t kMostOperations = size_t{1} << 22;
+constexpr size_t kMostOperations = size_t{1} << 20;
 constexpr size_t kDeepestCalls = 200;
 // First character of symbols that are no sizes of inputs.
 constexpr char kOpaque = '!';
