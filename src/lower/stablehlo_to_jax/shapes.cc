@@ -58,11 +58,16 @@ Values lower_broadcast_in_dim(Lowering& ctx) {
 
 Values lower_dynamic_broadcast_in_dim(Lowering& ctx) {
   const Ints axes = checked_axes(ctx);
-  DimList dims = grown(ctx, axes);
   const DimList wanted = ctx.sizes(1, "the shape");
-  for (size_t i = 0; i < dims.size() && i < wanted.size(); ++i) {
-    // An operand of the size of an input may be broadcast from 1, which its type does not say.
-    if (ctx.context().is_known(dims[i])) ctx.context().equate(dims[i], wanted[i]);
+  // JAX broadcasts sizes of 1 only where the type says 1. Elsewhere an open size is the result's, which the
+  // names of the sizes then say.
+  const Ints expanding = ctx.ints_attr("known_expanding_dimensions");
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = static_cast<size_t>(axes[i]);
+    if (axis >= wanted.size() || ctx.in_dims(0)[i].is(1)) continue;
+    if (std::ranges::find(expanding, static_cast<int64_t>(i)) == expanding.end())
+      ctx.context().equate(ctx.in_dims(0)[i], wanted[axis]);
+    if (!(ctx.in_dims(0)[i] == ctx.sizes(1, "the shape")[axis])) ctx.unsupported("an open size that may be broadcast from 1");
   }
   return {broadcast_to(ctx, ctx.in(0), axes, ctx.out_type(0, ctx.sizes(1, "the shape")))};
 }
