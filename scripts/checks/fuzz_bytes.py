@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "fuzz"
-TARGETS = ["onnx", "coreml", "text", "program"]
+TARGETS = ["onnx", "coreml", "text", "program", "mlir_text", "mlir_bytecode"]
 
 
 def main() -> int:

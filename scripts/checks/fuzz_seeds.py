@@ -1,6 +1,6 @@
 """Make seeds and dictionaries for the libFuzzer targets from the models of the tests.
 
-    scripts/checks/fuzz_seeds.py FOLDER     writes FOLDER/{onnx,coreml,text,program} and FOLDER/NAME.dict
+    scripts/checks/fuzz_seeds.py FOLDER     writes FOLDER/TARGET and FOLDER/TARGET.dict
 
 tests/bytes/targets.h describes how several files are packed into one input.
 """
@@ -86,6 +86,27 @@ def programs():
             yield name, struct.pack("<I", len(text)) + text + path.with_suffix(".sxw").read_bytes()
 
 
+def stablehlo_modules():
+    """Small programs: (name, text of MLIR, portable artifact, what jax.export saves)."""
+    import jax
+    import jax.numpy as jnp
+    from jax import export, lax
+
+    x, s = jax.ShapeDtypeStruct((3, 5), jnp.float32), export.symbolic_shape("b, 5")
+    for name, function, argument in [
+        ("matmul", lambda x: x @ jnp.arange(35, dtype=jnp.float32).reshape(5, 7), x),
+        ("loop", lambda x: lax.while_loop(lambda c: c[0] < 7, lambda c: (c[0] + 1, c[1] * 2), (0, x)), x),
+        ("branches", lambda x: lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x), x),
+        ("sort", lambda x: (jnp.sort(x), lax.top_k(x, 2), x.at[1].add(x[0])), x),
+        ("window", lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 3), (1, 2), "SAME"), x),
+        ("conv", lambda x: lax.conv(x[None, None], jnp.ones((1, 1, 2, 3)), (1, 2), "VALID"), x),
+        ("sizes", lambda x: (x.sum(0), x.reshape(-1), jnp.arange(x.shape[0])), jax.ShapeDtypeStruct(s, jnp.float32)),
+        ("types", lambda x: (x.astype("int4"), x > jnp.array([True]), x.astype("bfloat16"), x * 1j), x),
+    ]:
+        exported = export.export(jax.jit(function))(argument)
+        yield name, exported.mlir_module().encode(), exported.mlir_module_serialized, bytes(exported.serialize())
+
+
 def write(folder: Path, seeds) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     count = 0
@@ -113,6 +134,10 @@ def main() -> None:
     write(out / "program", programs())
     write(out / "onnx", onnx_models())
     write(out / "coreml", coreml_models())
+    modules = list(stablehlo_modules())
+    write(out / "mlir_text", ((name, text) for name, text, _, _ in modules))
+    artifacts = ((f"{name}_{k}", data) for name, _, *binary in modules for k, data in enumerate(binary))
+    write(out / "mlir_bytecode", ((name, data) for name, data in artifacts if len(data) < LARGEST))
     onnx = words_of("src/dialects/onnx/generated/ops_families.gen.inc", "src/dialects/onnx/generated/ops_attrs.gen.inc")
     mil = words_of("src/dialects/mil/generated/ops_families.gen.inc", "src/dialects/mil/generated/ops_slots.gen.inc")
     jax = set(
@@ -138,6 +163,22 @@ def main() -> None:
     dictionary(out / "coreml.dict", mil | {"@model_path/weights/weight.bin"})
     dictionary(out / "text.dict", onnx | marks)
     dictionary(out / "program.dict", jax | marks)
+    operations = set(
+        re.findall(r'^OPERATION\("([\w.]+)"', (ROOT / "src/io/mlir/operations.def").read_text(), re.MULTILINE)
+    )
+    syntax = {
+        "tensor<",
+        "dense<",
+        "loc(",
+        "array<i64: ",
+        "^bb0(",
+        "#stablehlo.",
+        "func.func @",
+        "%0:2 = ",
+        "stablehlo.return",
+    }
+    dictionary(out / "mlir_text.dict", operations | syntax)
+    dictionary(out / "mlir_bytecode.dict", {word.partition(".")[2] + "_v1" for word in operations})
 
 
 if __name__ == "__main__":

@@ -25,10 +25,10 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 using Target = void (*)(sardonyx::bytes::Input);
 
-const std::map<std::string, Target> kTargets = {{"onnx", sardonyx::bytes::onnx},
-                                                {"coreml", sardonyx::bytes::coreml},
-                                                {"text", sardonyx::bytes::text},
-                                                {"program", sardonyx::bytes::program}};
+const std::map<std::string, Target> kTargets = {
+    {"onnx", sardonyx::bytes::onnx},           {"coreml", sardonyx::bytes::coreml},
+    {"text", sardonyx::bytes::text},           {"program", sardonyx::bytes::program},
+    {"mlir_text", sardonyx::bytes::mlir_text}, {"mlir_bytecode", sardonyx::bytes::mlir_bytecode}};
 
 Bytes read(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -104,7 +104,8 @@ int main(int argc, char** argv) {
     }
   }
   if (target == kTargets.end() || seeds.empty()) {
-    std::cerr << "usage: sx_bytes onnx|coreml|text|program [--mutate=SECONDS] [--seed=N] [--keep=FILE] PATH...\n";
+    std::cerr << "usage: sx_bytes onnx|coreml|text|program|mlir_text|mlir_bytecode [--mutate=SECONDS] [--seed=N] [--keep=FILE] "
+                 "PATH...\n";
     return 2;
   }
   using Clock = std::chrono::steady_clock;

@@ -89,7 +89,8 @@ TEST_P(KeptInputs, AreRefusedOrServed) {
 
 INSTANTIATE_TEST_SUITE_P(Bytes, KeptInputs,
                          testing::Values(Named{"onnx", onnx}, Named{"coreml", coreml}, Named{"text", text},
-                                         Named{"program", program}),
+                                         Named{"program", program}, Named{"mlir_text", mlir_text},
+                                         Named{"mlir_bytecode", mlir_bytecode}),
                          [](const auto& i) { return std::string(i.param.first); });
 
 // Checks the limits themselves: hanging, crashing and excessive memory are told apart.

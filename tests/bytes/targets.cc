@@ -17,6 +17,7 @@
 #include "sardonyx/ir.h"
 #include "sardonyx/lower.h"
 #include "sardonyx/passes.h"
+#include "sardonyx/stablehlo.h"
 #include "support/system/system.h"
 
 namespace sardonyx::bytes {
@@ -97,7 +98,7 @@ void use(Model& m, size_t input) {
   ValueFacts facts;
   if (!tolerated([&] { infer_model(m, facts, /*tolerant=*/true); })) return;
   (void)print(m);
-  if (is_small(m) && m.dialect() != DialectId::kJax) {
+  if (is_small(m) && (m.dialect() == DialectId::kOnnx || m.dialect() == DialectId::kMil)) {
     tolerated([&] {
       std::vector<EvalValue> inputs(m.graph().inputs().size());
       fill_inputs(m.graph(), inputs, 1);
@@ -165,5 +166,22 @@ void program(Input bytes) {
     });
   });
 }
+
+void mlir_text(Input bytes) {
+  tolerated([&] {
+    const auto m = read_stablehlo(as_bytes(bytes), nullptr);
+    // The model prints as text that parses, except where the text form has a lower limit.
+    const std::string once = print(*m, {.full_constants = true});
+    std::unique_ptr<Model> again;
+    try {
+      again = parse(once);
+    } catch (const Error& e) {
+      SX_CHECK(e.code() == ErrorCode::kLimit, std::string("what was printed cannot be read: ") + e.what());
+    }
+    use(*m, bytes.size());
+  });
+}
+
+void mlir_bytecode(Input bytes) { mlir_text(bytes); }
 
 }  // namespace sardonyx::bytes

@@ -24,6 +24,10 @@ void text(Input bytes);
 // Four bytes with the little-endian length of a text; the text of a saved program; the sidecar with its
 // constants.
 void program(Input bytes);
+// The text of a StableHLO module.
+void mlir_text(Input bytes);
+// A portable artifact, or a function that jax.export wrote.
+void mlir_bytecode(Input bytes);
 
 // The memory that a reader may take for an input of that size: a constant for tables, and a multiple of the
 // input.

@@ -8,8 +8,8 @@
 //   (#stablehlo.gather<...>) are named tuples with all their fields, in the order of the specification. An
 //   absent compare_type is the one of the operands' element type. Attributes that the operation does not
 //   define, as custom calls have, are kept as they are.
-// - Hints are dropped: precision_config, algorithm, result_accuracy, mhlo.* and sdy.*, and of custom calls
-//   the layouts, tilings and aliases.
+// - Hints are dropped: precision_config, algorithm, result_accuracy, mhlo.* and sdy.* (the operation
+//   sharding_constraint too), and of custom calls the layouts, tilings and aliases.
 // - Regions are bodies, named as the operation names them: `cond` and `body` of while, `true_branch` and
 //   `false_branch` of if, `branches` (one each) of case, `body` of reduce and reduce_window, `comparator` of
 //   sort, `update_computation` of scatter, `select` and `scatter` of select_and_scatter, `computation` of

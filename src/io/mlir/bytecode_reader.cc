@@ -352,6 +352,7 @@ void BytecodeReader::operation(ByteReader& in, Graph* graph) {
   Head op = head(in);
   const size_t at = in.position();
   const bool module = op.name == "builtin.module";
+  if (graph == nullptr && op.name == "sdy.mesh") return;  // devices, which the model does not know
   if (graph == nullptr && !module && op.name != "func.func") {
     throw Error(ErrorCode::kUnsupported, fmt::format("'{}' outside of a function is not supported", op.name));
   }
@@ -419,6 +420,7 @@ std::optional<std::vector<uint32_t>> BytecodeReader::region(ByteReader& in, Grap
   if (blocks == 0) return std::nullopt;
   if (blocks > 1) throw Error(ErrorCode::kUnsupported, "regions of several blocks are not supported");
   const size_t values = in.count();
+  if (values > source_.bytes.size() - values_.size()) in.fail("regions define more values than there are bytes");
   values_.resize(values_.size() + values, nullptr);
   return block(in, graph);
 }

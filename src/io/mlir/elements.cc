@@ -175,25 +175,24 @@ std::optional<double> float_value(DType dtype, std::string_view number) {
 std::optional<std::vector<std::byte>> hex_bytes(std::string_view text) {
   if (!text.starts_with("0x") || text.size() % 2 != 0) return std::nullopt;
   text.remove_prefix(2);
+  constexpr uint8_t kNone = 0xff;
   static constexpr auto kDigits = [] {
-    std::array<int8_t, 256> table{};
-    table.fill(-1);
-    for (int i = 0; i < 10; ++i) table[static_cast<size_t>('0' + i)] = static_cast<int8_t>(i);
-    for (int i = 0; i < 6; ++i) {
-      table[static_cast<size_t>('a' + i)] = static_cast<int8_t>(10 + i);
-      table[static_cast<size_t>('A' + i)] = static_cast<int8_t>(10 + i);
+    std::array<uint8_t, 256> table{};
+    for (unsigned c = 0; c < table.size(); ++c) {
+      const bool digit = c >= '0' && c <= '9', lower = c >= 'a' && c <= 'f', upper = c >= 'A' && c <= 'F';
+      table[c] = static_cast<uint8_t>(digit ? c - '0' : lower ? c - 'a' + 10 : upper ? c - 'A' + 10 : kNone);
     }
     return table;
   }();
   std::vector<std::byte> out(text.size() / 2);
-  int bad = 0;
+  unsigned all = 0;
   for (size_t i = 0; i < out.size(); ++i) {
-    const int high = kDigits[static_cast<unsigned char>(text[2 * i])],
-              low = kDigits[static_cast<unsigned char>(text[2 * i + 1])];
-    bad |= high | low;
+    const unsigned high = kDigits[static_cast<unsigned char>(text[2 * i])];
+    const unsigned low = kDigits[static_cast<unsigned char>(text[2 * i + 1])];
+    all |= high | low;
     out[i] = static_cast<std::byte>((high << 4 | low) & 0xff);
   }
-  if (bad < 0) return std::nullopt;
+  if (all > 0xf) return std::nullopt;
   return out;
 }
 

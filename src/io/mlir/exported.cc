@@ -38,14 +38,27 @@ namespace aval {
 enum : size_t { kShape = 1 };
 }
 
-// Collects the paths of leaves. Subtrees may be shared in the file, so that the walk is bounded by its size.
+// Bytes that may be made of one file, whose tables may be shared.
+class Budget {
+ public:
+  explicit Budget(size_t file) : left_((size_t{1} << 16) + 16 * file) {}
+  void spend(size_t bytes) {
+    if (bytes > left_) throw Error(ErrorCode::kLimit, "the exported function describes its values at too great a length");
+    left_ -= bytes;
+  }
+
+ private:
+  size_t left_;
+};
+
+// Collects the paths of leaves.
 class Leaves {
  public:
-  explicit Leaves(size_t most_nodes) : left_(most_nodes) {}
+  explicit Leaves(Budget& budget) : budget_(budget) {}
 
   void walk(const FlatTable& t, const std::string& path, int depth) {
-    if (depth > kMostTreeDepth || left_-- == 0)
-      throw Error(ErrorCode::kLimit, "the tree of the exported function's values is too large");
+    budget_.spend(path.size() + 1);
+    if (depth > kMostTreeDepth) throw Error(ErrorCode::kLimit, "the tree of the exported function's values is too large");
     const auto kind = t.number<uint8_t>(tree::kKind);
     if (kind == tree::kLeaf) {
       found.push_back({path.substr(0, kMostPathBytes), {}});
@@ -62,12 +75,12 @@ class Leaves {
   std::vector<ExportedLeaf> found;
 
  private:
-  size_t left_;
+  Budget& budget_;
 };
 
 // The arguments are a tuple of the positional ones and a dict of those with names.
-std::vector<ExportedLeaf> arguments(const FlatTable& t, size_t most_nodes) {
-  Leaves leaves(most_nodes);
+std::vector<ExportedLeaf> arguments(const FlatTable& t, Budget& budget) {
+  Leaves leaves(budget);
   const bool pair = t.number<uint8_t>(tree::kKind) == tree::kTuple && t.count(tree::kChildren) == 2;
   if (!pair) {
     leaves.walk(t, "args", 0);
@@ -78,22 +91,25 @@ std::vector<ExportedLeaf> arguments(const FlatTable& t, size_t most_nodes) {
   return std::move(leaves.found);
 }
 
-std::vector<std::string> shape(const FlatTable& t) {
+std::vector<std::string> shape(const FlatTable& t, Budget& budget) {
   std::vector<std::string> sizes;
-  for (size_t i = 0; i < t.count(aval::kShape); ++i) sizes.emplace_back(t.text(aval::kShape, i));
+  for (size_t i = 0; i < t.count(aval::kShape); ++i) {
+    sizes.emplace_back(t.text(aval::kShape, i));
+    budget.spend(sizes.back().size() + 1);
+  }
   return sizes;
 }
 
 // The shapes of the leaves, where the file has them.
-void add_shapes(const FlatTable& file, std::vector<ExportedLeaf>& leaves) {
+void add_shapes(const FlatTable& file, std::vector<ExportedLeaf>& leaves, Budget& budget) {
   const auto numbers = file.list<uint32_t>(exported::kInAvalNumbers);
   const size_t unique = file.count(exported::kUniqueAvals), plain = file.count(exported::kInAvals);
   for (size_t i = 0; i < leaves.size(); ++i) {
     if (4 * i < numbers.size()) {
       const auto number = FlatTable::load<uint32_t>(numbers, 4 * i);
-      if (number < unique) leaves[i].sizes = shape(file.table(exported::kUniqueAvals, number));
+      if (number < unique) leaves[i].sizes = shape(file.table(exported::kUniqueAvals, number), budget);
     } else if (i < plain) {
-      leaves[i].sizes = shape(file.table(exported::kInAvals, i));
+      leaves[i].sizes = shape(file.table(exported::kInAvals, i), budget);
     }
   }
 }
@@ -137,14 +153,14 @@ std::optional<Exported> read_exported(std::span<const std::byte> file) {
                             kNewestConvention));
   }
   e.function = root->text(exported::kFunctionName);
-  const size_t most_nodes = file.size() / 8;
-  if (const auto in = root->table(exported::kInTree)) e.inputs = arguments(*in, most_nodes);
+  Budget budget(file.size());
+  if (const auto in = root->table(exported::kInTree)) e.inputs = arguments(*in, budget);
   if (const auto out = root->table(exported::kOutTree)) {
-    Leaves leaves(most_nodes);
+    Leaves leaves(budget);
     leaves.walk(*out, "result", 0);
     e.outputs = std::move(leaves.found);
   }
-  add_shapes(*root, e.inputs);
+  add_shapes(*root, e.inputs, budget);
   const auto kept = root->list<uint16_t>(exported::kKeptInputs);
   for (size_t i = 0; i < kept.size(); i += 2) e.kept_inputs.push_back(FlatTable::load<uint16_t>(kept, i));
   return e;
@@ -154,15 +170,15 @@ void describe(Model& model, const Exported& e) {
   Graph& graph = model.graph();
   if (!e.function.empty() && !e.function.starts_with('<')) graph.set_name(model.name(e.function));
   // An index of the platform, if there are several, comes before the arguments.
+  InputNames names(graph);
   const size_t inputs = graph.inputs().size(), kept = e.kept_inputs.size();
   for (size_t i = inputs - std::min(kept, inputs); i < inputs; ++i) {
     const size_t leaf = e.kept_inputs[kept - (inputs - i)];
     if (leaf >= e.inputs.size()) continue;
-    Port& port = graph.input_port(i);
-    if (port.name.view() == default_input_name(i)) rename_input(graph, i, e.inputs[leaf].path);
+    if (names.is_default(i)) names.set(i, e.inputs[leaf].path);
     Value& v = *graph.input(i);
     v.set_type(named_sizes(model, v.type(), e.inputs[leaf]));
-    port.declared = v.type();
+    graph.input_port(i).declared = v.type();
   }
   if (e.outputs.size() != graph.outputs().size()) return;
   for (size_t i = 0; i < e.outputs.size(); ++i) {

@@ -167,8 +167,10 @@ AttrInit model_attributes(std::string_view operation, AttrInit given, std::span<
   if (row == nullptr) return given;
   for (const AttrRule& rule : row->attributes) {
     auto at = std::ranges::find(given, rule.name, &NamedAttr::name);
-    if (at != given.end() && rule.otherwise == AttrDefault::kCompare && at->value == Attr("NOTYPE"))
-      given.erase(at), at = given.end();
+    if (at != given.end() && rule.otherwise == AttrDefault::kCompare && at->value == Attr("NOTYPE")) {
+      given.erase(at);
+      at = given.end();
+    }
     if (at != given.end()) {
       auto value = as_kind(at->value, rule);
       if (!value) {

@@ -12,6 +12,9 @@ namespace sardonyx::mlir {
 namespace {
 
 constexpr size_t kMostNameBytes = 1024;
+constexpr size_t kMostRank = 64;
+
+std::string default_name(size_t index) { return fmt::format("arg{}", index); }
 
 [[noreturn]] void invalid(std::string message) { throw Error(ErrorCode::kInvalidModel, std::move(message)); }
 
@@ -35,6 +38,12 @@ void check_count(std::string_view op, std::string_view what, size_t found, int m
                                : max < 0  ? fmt::format("at least {}", min)
                                           : fmt::format("{} to {}", min, max);
   invalid(fmt::format("{} takes {} {}, found {}", op, expected, what, found));
+}
+
+// A hint of sharding, or the cast between types of VHLO and builtin types around it, changes no value.
+bool is_identity(const Draft& draft) {
+  if (draft.name != "sdy.sharding_constraint" && draft.name != "builtin.unrealized_conversion_cast") return false;
+  return draft.operands.size() == 1 && draft.results.size() == 1 && fits(draft.operands[0]->type(), draft.results[0]);
 }
 
 }  // namespace
@@ -125,6 +134,7 @@ Results ModuleBuilder::add_constant(Graph& graph, const Draft& draft) {
 Results ModuleBuilder::add(Graph& graph, Draft& draft) {
   check_interrupt();
   if (draft.name == "stablehlo.constant" || draft.name == "chlo.constant") return add_constant(graph, draft);
+  if (is_identity(draft)) return {draft.operands[0], 1};
   const size_t dot = draft.name.find('.');
   if (dot == std::string_view::npos) invalid(fmt::format("'{}' is no operation: it names no dialect", draft.name));
   const std::string_view dialect = draft.name.substr(0, dot);
@@ -168,11 +178,12 @@ void ModuleBuilder::add_function(std::string name, bool is_public, Graph& graph,
   }
   static const PortDraft kNothing;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
-    label(graph.input_port(i), i < inputs.size() ? inputs[i] : kNothing, default_input_name(i));
+    label(graph.input_port(i), i < inputs.size() ? inputs[i] : kNothing, default_name(i));
     graph.input(i)->set_name(graph.inputs()[i].name);
   }
+  InputNames names(graph);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].name.empty()) rename_input(graph, i, inputs[i].name);
+    if (!inputs[i].name.empty()) names.set(i, inputs[i].name);
   }
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
     label(graph.output_port(i), i < results.size() ? results[i] : kNothing,
@@ -199,8 +210,8 @@ void ModuleBuilder::finish() {
     const auto at = by_name.find(callee);
     if (at == by_name.end()) invalid(fmt::format("a call of '{}', which the module does not have", callee));
     check_call(*call, *at->second);
-    if (call->graph() == functions_[0].graph) take_names(*call, *at->second, *functions_[0].graph);
   }
+  take_names(*functions_[0].graph);
 }
 
 void ModuleBuilder::check_call(const Node& call, const Graph& callee) const {
@@ -225,23 +236,37 @@ void ModuleBuilder::check_call(const Node& call, const Graph& callee) const {
 }
 
 // What jax.export writes checks sizes in its entry and calls the function with its arguments' names.
-void ModuleBuilder::take_names(const Node& call, const Graph& callee, Graph& entry) {
-  for (size_t i = 0; i < call.num_inputs(); ++i) {
-    const Value* v = call.input(i);
-    if (v->kind() != ValueKind::kInput || v->graph() != &entry) continue;
-    const size_t index = v->index();
-    if (entry.inputs()[index].name.view() != default_input_name(index)) continue;
-    if (callee.inputs()[i].name.view() != default_input_name(i)) rename_input(entry, index, callee.inputs()[i].name);
+void ModuleBuilder::take_names(Graph& entry) const {
+  InputNames names(entry);
+  for (const Node* call : calls_) {
+    if (call->graph() != &entry) continue;
+    Graph& callee = model_.find_function({}, call->attr_string("callee", {}))->graph();
+    const InputNames inner(callee);
+    for (size_t i = 0; i < call->num_inputs(); ++i) {
+      const Value* v = call->input(i);
+      if (v->kind() != ValueKind::kInput || v->graph() != &entry) continue;
+      if (names.is_default(v->index()) && !inner.is_default(i)) names.set(v->index(), callee.inputs()[i].name);
+    }
   }
 }
 
-std::string default_input_name(size_t index) { return fmt::format("arg{}", index); }
+InputNames::InputNames(Graph& graph) : graph_(graph) {
+  for (const Port& p : graph.inputs()) used_.emplace(p.name.view());
+}
 
-void rename_input(Graph& graph, size_t index, std::string_view name) {
-  const bool taken = std::ranges::any_of(graph.inputs(), [&](const Port& p) { return p.name.view() == name; });
-  if (taken) return;
-  graph.input_port(index).name = graph.model().name(name);
-  graph.input(index)->set_name(graph.inputs()[index].name);
+bool InputNames::is_default(size_t index) const { return graph_.inputs()[index].name.view() == default_name(index); }
+
+void InputNames::set(size_t index, std::string_view name) {
+  if (!used_.emplace(name).second) return;
+  Port& port = graph_.input_port(index);
+  used_.erase(std::string(port.name.view()));
+  port.name = graph_.model().name(name);
+  port.value->set_name(port.name);
+}
+
+void check_rank(size_t rank) {
+  if (rank > kMostRank)
+    throw Error(ErrorCode::kLimit, fmt::format("a tensor of rank {}, and {} is the limit", rank, kMostRank));
 }
 
 bool fits(const Type* found, const Type* declared) {

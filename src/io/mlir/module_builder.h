@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "sardonyx/ir.h"
@@ -86,7 +87,7 @@ class ModuleBuilder {
 
   Results add_constant(Graph& graph, const Draft& draft);
   void check_call(const Node& call, const Graph& callee) const;
-  static void take_names(const Node& call, const Graph& callee, Graph& entry);
+  void take_names(Graph& entry) const;
   const Type* with_sizes(const Type* type);
   uint32_t provenance(uint32_t location, const Op& op);
 
@@ -98,10 +99,22 @@ class ModuleBuilder {
   std::vector<const Node*> calls_;
 };
 
-// "arg0", the name of an input to which nothing gives one.
-std::string default_input_name(size_t index);
-// Renames an input, unless another one has that name.
-void rename_input(Graph& graph, size_t index, std::string_view name);
+// Gives names to inputs of a function, no name twice.
+class InputNames {
+ public:
+  explicit InputNames(Graph& graph);
+  // Whether nothing has given the input a name: it is "arg0".
+  bool is_default(size_t index) const;
+  // Renames the input, unless another one has that name.
+  void set(size_t index, std::string_view name);
+
+ private:
+  Graph& graph_;
+  std::unordered_set<std::string> used_;
+};
+
+// Throws kLimit for ranks that no runtime has: each unknown size is an object.
+void check_rank(size_t rank);
 
 // The attributes of an operation in the kinds of the model, with defaults; see operations.h. Throws
 // kInvalidModel for one that is missing or of another kind.

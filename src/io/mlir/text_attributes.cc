@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 #include "io/mlir/elements.h"
 
@@ -24,7 +25,7 @@ Attr list_of(AttrList items) {
 }
 
 TextAttributes::TextAttributes(std::string_view text, std::string_view file, ModuleBuilder& builder)
-    : in_(text, file), builder_(builder) {
+    : in_(text, file), builder_(builder), budget_(text.size()) {
   find_aliases();
 }
 
@@ -147,6 +148,7 @@ const Type* TextAttributes::tensor_type() {
     if (at == text.size() || text[at] != 'x') in_.fail_at(at, "expected 'x' behind a size");
     in_.seek(at + 1);
   }
+  check_rank(dims.size());
   const DType dtype = tensor_element();
   if (in_.take(",")) {
     const size_t from = in_.at();
@@ -271,8 +273,11 @@ Attr TextAttributes::dict_attribute() {
   in_.expect("{");
   AttrDict items;
   if (in_.take("}")) return {std::move(items)};
+  std::unordered_set<std::string> names;
   do {
+    const size_t at = in_.at();
     std::string name = in_.name("an attribute's name");
+    if (!names.insert(name).second) in_.fail_at(at, fmt::format("the attribute '{}' is given twice", name));
     items.emplace_back(std::move(name), in_.take("=") ? attribute() : Attr(true));
   } while (in_.take(","));
   in_.expect("}");
@@ -282,8 +287,10 @@ Attr TextAttributes::dict_attribute() {
 void TextAttributes::dictionary(AttrInit& into) {
   const size_t from = in_.at();
   const Attr read = dict_attribute();
+  const size_t earlier = into.size();  // properties, or parts of a custom form: few
   for (const auto& [name, value] : *read.get<AttrDict>()) {
-    if (std::ranges::find(into, name, &NamedAttr::name) != into.end()) {
+    const auto given = std::span(into).first(earlier);
+    if (std::ranges::find(given, name, &NamedAttr::name) != given.end()) {
       in_.fail_at(from, fmt::format("the attribute '{}' is given twice", name));
     }
     into.emplace_back(name, value);
@@ -321,7 +328,7 @@ void TextAttributes::read_resources() {
     }
     const size_t from = in_.at() + 1, end = in_.text().find('"', from);
     if (end == std::string_view::npos) in_.fail("this string has no end");
-    resources_->emplace(std::move(name), in_.text().substr(from, end - from));
+    resources_->emplace(std::move(name), Resource{in_.text().substr(from, end - from), nullptr});
     in_.seek(end + 1);
   }
 }
@@ -346,14 +353,19 @@ Attr TextAttributes::resource_attribute() {
   const Type* t = type();
   const auto at = resources_->find(name);
   if (at == resources_->end()) in_.fail_at(from, fmt::format("the module has no resource '{}'", name));
-  auto bytes = hex_bytes(at->second);
-  if (!bytes || bytes->size() < 4) in_.fail_at(from, fmt::format("the resource '{}' is no string of hexadecimal digits", name));
+  Resource& resource = at->second;
+  if (resource.bytes == nullptr) {
+    auto bytes = hex_bytes(resource.digits);
+    if (!bytes || bytes->size() < 4) {
+      in_.fail_at(from, fmt::format("the resource '{}' is no string of hexadecimal digits", name));
+    }
+    resource.bytes = std::make_shared<const std::vector<std::byte>>(std::move(*bytes));
+  }
   if (!t->is_static()) in_.fail_at(from, "elements need a type whose sizes are numbers");
   std::vector<int64_t> shape;
   for (Dim d : t->dims()) shape.push_back(d.value());
-  const auto kept = std::make_shared<const std::vector<std::byte>>(std::move(*bytes));
   try {
-    return {stored_tensor(t->dtype(), std::move(shape), {std::span(*kept).subspan(4), kept})};
+    return {stored_tensor(t->dtype(), std::move(shape), {std::span(*resource.bytes).subspan(4), resource.bytes})};
   } catch (const Error& e) {
     in_.fail_at(from, e.message(), e.code());
   }
@@ -443,10 +455,24 @@ Attr TextAttributes::struct_attribute(std::string_view name) {
   return {OpaqueAttr{fmt::format("#{}<{}>", name, in_.skip_balanced('<', '>'))}};
 }
 
+Attr TextAttributes::alias_attribute(std::string_view name) {
+  Alias& a = alias(name);
+  if (!a.attribute) {
+    const uint64_t before = budget_.spent();
+    a.attribute = at_alias(a, [&] {
+      Attr value = attribute();
+      a.weight = 1 + (in_.at() - a.at) / 8 + (budget_.spent() - before);
+      return value;
+    });
+  }
+  budget_.spend(a.weight);
+  return *a.attribute;
+}
+
 // #alias, #stablehlo.gather<...>, #stablehlo<comparison_direction LT>
 Attr TextAttributes::hash_attribute() {
   const std::string_view name = in_.sigil_name('#', "an attribute");
-  if (aliases_.contains(name)) return at_alias(alias(name), [&] { return attribute(); });
+  if (aliases_.contains(name)) return alias_attribute(name);
   const size_t dot = name.find('.');
   if (!in_.take("<")) {
     if (dot == std::string_view::npos) (void)alias(name);  // says that nothing defines it

@@ -8,14 +8,23 @@
 #include <unordered_map>
 #include <vector>
 
+#include "io/mlir/copy_budget.h"
 #include "io/mlir/cursor.h"
 #include "io/mlir/module_builder.h"
+#include "support/name_table.h"
 
 namespace sardonyx::mlir {
 
 struct FunctionType {
   std::vector<const Type*> inputs, results;
 };
+
+// Hashes are seeded, so that no text can be crafted to collide.
+struct SeededHash {
+  size_t operator()(std::string_view s) const { return NameTable<void>::hash(s); }
+};
+template <class T>
+using NameMap = std::unordered_map<std::string_view, T, SeededHash>;
 
 class TextAttributes {
  protected:
@@ -55,6 +64,12 @@ class TextAttributes {
     size_t at = 0;  // of the definition's right side
     bool open = false;
     std::optional<uint32_t> location;
+    std::optional<Attr> attribute;
+    uint64_t weight = 0;  // of a copy of the attribute
+  };
+  struct Resource {
+    std::string_view digits;
+    std::shared_ptr<const std::vector<std::byte>> bytes;  // null until they are used
   };
 
   void find_aliases();
@@ -69,6 +84,7 @@ class TextAttributes {
   Attr array_attribute();
   Attr list_attribute();
   Attr dict_attribute();
+  Attr alias_attribute(std::string_view name);
   Attr hash_attribute();
   Attr struct_attribute(std::string_view name);
   Attr dense_attribute();
@@ -90,8 +106,9 @@ class TextAttributes {
   };
 
   int depth_ = 0;
-  std::unordered_map<std::string_view, Alias> aliases_;
-  std::optional<std::unordered_map<std::string, std::string_view>> resources_;  // the digits of each
+  NameMap<Alias> aliases_;
+  std::optional<std::unordered_map<std::string, Resource>> resources_;
+  CopyBudget budget_;
 };
 
 // A list attribute: integers are `ints`.

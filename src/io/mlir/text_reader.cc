@@ -17,8 +17,20 @@ void TextReader::read() {
 void TextReader::module_or_function() {
   if (in_.take_word("module") || in_.take_word("builtin.module")) return module_body();
   if (in_.take_word("func.func") || in_.take_word("func")) return function();
+  if (in_.take_word("sdy.mesh")) return mesh();
   if (in_.peek() == '"') return generic_module(in_.string("an operation"));
   in_.expected("'module' or 'func.func'");
+}
+
+// sdy.mesh @name = <...> {...}: devices, which the model does not know.
+void TextReader::mesh() {
+  (void)in_.symbol();
+  in_.expect("=");
+  in_.expect("<");
+  (void)in_.skip_balanced('<', '>');
+  AttrInit attributes;
+  if (in_.peek() == '{') dictionary(attributes);
+  (void)optional_location();
 }
 
 void TextReader::module_body() {
@@ -386,6 +398,11 @@ void TextReader::part(Reading& op, std::string_view name) {
   if (name == "exponent_mantissa") return exponent_mantissa(op);
   if (name == "convolution") return add_attribute(op, "dimension_numbers", Attr(convolution_numbers()));
   if (name == "target") return add_attribute(op, "call_target_name", Attr(in_.symbol()));
+  if (name == "sharding") {
+    in_.expect("<");
+    (void)in_.skip_balanced('<', '>');
+    return;
+  }
   SX_CHECK(name == "callee", "a part of a form that nobody reads");
   add_attribute(op, "callee", Attr(in_.symbol()));
 }

@@ -35,6 +35,7 @@ class TextReader : private TextAttributes {
   // --- modules and functions
   void module_or_function();
   void module_body();
+  void mesh();
   void function();
   void function_arguments(Graph& graph, std::vector<PortDraft>& drafts);
   void function_results(std::vector<PortDraft>& drafts, std::vector<const Type*>& types);
@@ -85,7 +86,7 @@ class TextReader : private TextAttributes {
 
   int max_depth_;
   int region_depth_ = 0;
-  std::unordered_map<std::string_view, Results> names_;
+  NameMap<Results> names_;
   std::vector<std::string_view> scope_;  // names in the order of their definitions
 };
 

@@ -181,6 +181,22 @@ TEST(StablehloText, ReadsResources) {
   EXPECT_EQ(t->as_double(2), 3.0);
 }
 
+TEST(StablehloText, LeavesOutHintsOfSharding) {
+  EXPECT_EQ(print(*read(R"(module @m {
+  sdy.mesh @mesh = <["x"=2]> {stablehlo.mesh = {axes = [{name = "x", size = 2 : i64}]}}
+  func.func @main(%x: tensor<2x3xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<2x3xf32> {
+    %0 = sdy.sharding_constraint %x <@mesh, [{"x"}, {?}]> : tensor<2x3xf32>
+    %1 = stablehlo.negate %0 {mhlo.frontend_attributes = {a = "b"}} : tensor<2x3xf32>
+    return %1 : tensor<2x3xf32>
+  }
+})")),
+            R"(graph stablehlo(arg0: f32[2,3]) named "m" {
+  %0: f32[2,3] = negate(arg0)
+  return result: f32[2,3] = %0
+}
+)");
+}
+
 TEST(StablehloText, UnknownSizesAreSizesOfTheirOwn) {
   const auto m = read(R"(func.func @main(%x: tensor<?x3xf32, #stablehlo.bounds<5, ?>>) -> tensor<?x3xf32> {
   %0 = stablehlo.negate %x : tensor<?x3xf32>

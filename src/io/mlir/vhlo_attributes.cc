@@ -31,6 +31,19 @@ enum class Builtin : uint64_t {
   kFileLineColRange = 22,
 };
 
+enum class BuiltinType : uint64_t {
+  kInteger = 0,
+  kIndex = 1,
+  kBF16 = 3,
+  kF16 = 4,
+  kF32 = 5,
+  kF64 = 6,
+  kComplex = 9,
+  kRankedTensor = 13,
+  kRankedTensorWithEncoding = 14,
+  kUnrankedTensor = 16,
+};
+
 // Codes of attributes in VHLO.
 enum class Vhlo : uint64_t {
   kArray = 1,
@@ -152,20 +165,13 @@ uint64_t weight_of(const Attr& a) {
 
 }  // namespace
 
-VhloAttributes::VhloAttributes(BytecodeSource source, ModuleBuilder& builder) : source_(std::move(source)), builder_(builder) {}
+VhloAttributes::VhloAttributes(BytecodeSource source, ModuleBuilder& builder)
+    : source_(std::move(source)), builder_(builder), budget_(source_.bytes.size()) {}
 
 std::string_view VhloAttributes::string(ByteReader& in) const {
   const uint64_t index = in.varint();
   if (index >= strings.size()) in.fail(fmt::format("it has {} strings and no number {}", strings.size(), index));
   return strings[index];
-}
-
-// Attributes are shared in the file and copied in the model: lists of lists of one list grow without a bound.
-void VhloAttributes::spend(uint64_t weight) {
-  spent_ += weight;
-  if (spent_ > (uint64_t{1} << 24) + 64 * source_.bytes.size()) {
-    throw Error(ErrorCode::kLimit, "the attributes of the module are too large when each use has its own");
-  }
 }
 
 VhloAttributes::AttributeEntry& VhloAttributes::entry(uint64_t index, std::string_view what) {
@@ -185,14 +191,14 @@ Attr VhloAttributes::attribute(uint64_t index) {
   if (!e.value) {
     e.open = true;
     ++depth_;
-    const uint64_t before = spent_;
+    const uint64_t before = budget_.spent();
     ByteReader in(e.bytes, source_.bytes.data());
     e.value = read_attribute(in, e);
-    e.weight = weight_of(*e.value) + (spent_ - before);
+    e.weight = weight_of(*e.value) + (budget_.spent() - before);
     --depth_;
     e.open = false;
   }
-  spend(e.weight);
+  budget_.spend(e.weight);
   return *e.value;
 }
 
@@ -305,10 +311,20 @@ const Type* VhloAttributes::type(uint64_t index) {
   return e.type;
 }
 
+// Operations of other dialects, such as hints of sharding, have the types of the builtin dialect.
 const Type* VhloAttributes::read_type(ByteReader& in, const Entry& e) {
-  if (e.dialect != "vhlo" || !e.is_encoded)
-    unsupported(in, fmt::format("a type of the dialect '{}' is not supported", e.dialect));
   const uint64_t code = in.varint();
+  if (e.is_encoded && e.dialect == "builtin") {
+    switch (static_cast<BuiltinType>(code)) {
+      case BuiltinType::kRankedTensor: return tensor_type(in, true, false);
+      case BuiltinType::kRankedTensorWithEncoding: return tensor_type(in, true, true);
+      case BuiltinType::kUnrankedTensor: return tensor_type(in, false, false);
+      default: unsupported(in, fmt::format("a builtin type of kind {} is not supported, only tensors", code));
+    }
+  }
+  if (!e.is_encoded || e.dialect != "vhlo") {
+    unsupported(in, fmt::format("a type of the dialect '{}' is not supported", e.dialect));
+  }
   switch (static_cast<VhloType>(code)) {
     case VhloType::kRankedTensor: return tensor_type(in, true, false);
     case VhloType::kRankedTensorWithEncoding: return tensor_type(in, true, true);
@@ -325,7 +341,9 @@ const Type* VhloAttributes::tensor_type(ByteReader& in, bool ranked, bool encode
   if (encoded) (void)in.varint();  // bounds of sizes that are '?' in the type
   std::vector<Dim> dims;
   if (ranked) {
-    for (size_t n = in.count(); n > 0; --n) {
+    const size_t rank = in.count();
+    check_rank(rank);
+    for (size_t n = rank; n > 0; --n) {
       const int64_t size = in.signed_varint();
       if (size < 0 && size != kDynamic) in.fail(fmt::format("a size is {}", size));
       dims.push_back(size == kDynamic ? Dim() : Dim::of(size));
@@ -336,34 +354,51 @@ const Type* VhloAttributes::tensor_type(ByteReader& in, bool ranked, bool encode
   return ranked ? types.tensor(dtype, dims) : types.unranked(dtype);
 }
 
-DType VhloAttributes::element(uint64_t index) {
-  if (index >= types_.size()) {
-    throw Error(ErrorCode::kInvalidModel,
-                fmt::format("the bytecode is damaged: it has {} types and no number {}", types_.size(), index));
-  }
-  const TypeEntry& e = types_[index];
-  ByteReader in(e.bytes, source_.bytes.data());
-  if (e.dialect != "vhlo" || !e.is_encoded)
-    unsupported(in, fmt::format("a type of the dialect '{}' is not supported", e.dialect));
+// The name of an element type in the text of MLIR, "complex" included; empty for other types.
+std::string VhloAttributes::element_name(ByteReader& in, const Entry& e) {
+  if (!e.is_encoded) return {};
   const uint64_t code = in.varint();
-  if (code == static_cast<uint64_t>(VhloType::kComplex)) {
-    const uint64_t part = in.varint();
-    if (part == index) in.fail("a complex type contains itself");
-    if (part < types_.size() && types_[part].is_encoded && types_[part].dialect == "vhlo") {
-      ByteReader inner(types_[part].bytes, source_.bytes.data());
-      const std::string_view name = type_name(inner.varint());
-      if (name == "f32") return DType::kC64;
-      if (name == "f64") return DType::kC128;
+  if (e.dialect == "vhlo") return std::string(code == static_cast<uint64_t>(VhloType::kComplex) ? "complex" : type_name(code));
+  if (e.dialect != "builtin") return {};
+  switch (static_cast<BuiltinType>(code)) {
+    case BuiltinType::kInteger: {
+      static constexpr std::string_view kSigns[] = {"i", "si", "ui"};
+      const uint64_t width_and_sign = in.varint();
+      const uint64_t sign = width_and_sign & 3;
+      return sign < std::size(kSigns) ? fmt::format("{}{}", kSigns[sign], width_and_sign >> 2) : std::string();
     }
-    unsupported(in, "this complex element type is not supported");
+    case BuiltinType::kIndex: return "index";
+    case BuiltinType::kBF16: return "bf16";
+    case BuiltinType::kF16: return "f16";
+    case BuiltinType::kF32: return "f32";
+    case BuiltinType::kF64: return "f64";
+    case BuiltinType::kComplex: return "complex";
+    default: return {};
   }
-  const std::string_view name = type_name(code);
-  const auto dtype = element_type(name);
-  if (!dtype) {
-    unsupported(in, fmt::format("element type '{}' is not supported{}", name,
-                                name.starts_with("!quant") ? ": dequantize the model first" : ""));
+}
+
+DType VhloAttributes::element(uint64_t index) {
+  const auto at = [this](uint64_t i) -> const TypeEntry& {
+    if (i >= types_.size()) {
+      throw Error(ErrorCode::kInvalidModel,
+                  fmt::format("the bytecode is damaged: it has {} types and no number {}", types_.size(), i));
+    }
+    return types_[i];
+  };
+  const TypeEntry& e = at(index);
+  ByteReader in(e.bytes, source_.bytes.data());
+  std::string name = element_name(in, e);
+  if (name == "complex") {
+    const TypeEntry& part = at(in.varint());
+    ByteReader inner(part.bytes, source_.bytes.data());
+    const std::string part_name = element_name(inner, part);
+    if (part_name == "f32") return DType::kC64;
+    if (part_name == "f64") return DType::kC128;
+    name = fmt::format("complex<{}>", part_name);
   }
-  return *dtype;
+  if (const auto dtype = element_type(name)) return *dtype;
+  unsupported(in, fmt::format("element type '{}' is not supported{}", name.empty() ? e.dialect : name,
+                              name.starts_with("!quant") ? ": dequantize the model first" : ""));
 }
 
 // --- locations

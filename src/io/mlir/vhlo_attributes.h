@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/mlir/byte_reader.h"
+#include "io/mlir/copy_budget.h"
 #include "io/mlir/elements.h"
 #include "io/mlir/module_builder.h"
 
@@ -57,7 +58,6 @@ class VhloAttributes {
   };
 
   AttributeEntry& entry(uint64_t index, std::string_view what);
-  void spend(uint64_t weight);
   Attr read_attribute(ByteReader& in, const Entry& e);
   Attr builtin_attribute(ByteReader& in, uint64_t code);
   Attr vhlo_attribute(ByteReader& in, uint64_t code);
@@ -68,13 +68,14 @@ class VhloAttributes {
   const Type* read_type(ByteReader& in, const Entry& e);
   const Type* tensor_type(ByteReader& in, bool ranked, bool encoded);
   DType element(uint64_t index);
+  static std::string element_name(ByteReader& in, const Entry& e);
 
   BytecodeSource source_;
   ModuleBuilder& builder_;
   std::vector<AttributeEntry> attributes_;
   std::vector<TypeEntry> types_;
   int depth_ = 0;
-  uint64_t spent_ = 0;
+  CopyBudget budget_;
 };
 
 }  // namespace sardonyx::mlir
