@@ -156,7 +156,7 @@ std::optional<Elements> Context::elements(const Value& v) const {
   if (const auto at = elements_.find(&v); at != elements_.end()) return at->second;
   if (!v.is_constant()) return {};
   const TensorPtr& t = v.constant();
-  if (t->rank() > 1 || is_float(t->dtype()) || is_complex(t->dtype()) || t->dtype() == DType::kString) return {};
+  if (t->rank() > 2 || is_float(t->dtype()) || is_complex(t->dtype()) || t->dtype() == DType::kString) return {};
   const auto all = t->to_ints(kMostElements);
   if (!all) return {};
   Elements found;

@@ -103,7 +103,12 @@ Values lower_case(Lowering& ctx) {
 }
 
 Values lower_call(Lowering& ctx) { return ctx.context().call(ctx.string_attr("callee"), ctx, ctx.operands()); }
-Values lower_composite(Lowering& ctx) { return ctx.context().call(ctx.string_attr("decomposition"), ctx, ctx.operands()); }
+
+// A composite that is an operation of CHLO is lowered as that one.
+Values lower_composite(Lowering& ctx) {
+  if (ctx.string_attr("name") == "chlo.top_k") return top_k(ctx, Dim::of(ctx.int_field("composite_attributes", "k")));
+  return ctx.context().call(ctx.string_attr("decomposition"), ctx, ctx.operands());
+}
 
 Values lower_optimization_barrier(Lowering& ctx) { return ctx.operands(); }
 Values lower_device(Lowering& ctx) { return {ctx.b.scalar_int(ctx.out_dtype(), 0)}; }

@@ -122,16 +122,6 @@ void use_assertion(Lowering& ctx) {
   if (a && b && a->size() == 1 && b->size() == 1) ctx.context().equate(a->front(), b->front());
 }
 
-Values top_k(Lowering& ctx) {
-  const Type* first = ctx.out_type(0, ctx.in_dims(0));
-  const Dim k = first->dims().back();
-  DimList dims(ctx.in_dims(0).begin(), ctx.in_dims(0).end());
-  dims.back() = k;
-  const Type* types[] = {ctx.out_type(0, dims), ctx.out_type(1, dims)};
-  return ctx.make("top_k", std::vector<Value*>{ctx.in(0)}, types,
-                  {attr("axis", static_cast<int64_t>(dims.size()) - 1), attr("k", k)});
-}
-
 }  // namespace
 
 Values lower_custom_call(Lowering& ctx) {
@@ -148,7 +138,8 @@ Values lower_custom_call(Lowering& ctx) {
   if (target == "shape_assertion") return use_assertion(ctx), Values();
   if (std::ranges::find(kNothing, target) != std::end(kNothing)) return ctx.operands();
   if ((target == "mhlo.topk" || target == "TopK" || target == "stablehlo.dynamic_top_k") && ctx.node.num_results() == 2)
-    return top_k(ctx);
+    return top_k(ctx, ctx.out_type(0, ctx.in_dims(0))->dims().back());
+  if (target == "stablehlo.dynamic_reduce_window") return lower_dynamic_reduce_window(ctx);
   if (target.starts_with("mhlo.")) {
     const auto at = std::ranges::find(kPrimitives, std::string_view(target).substr(5));
     if (at != std::end(kPrimitives)) return {ctx.make(*at, ctx.operands(), ctx.map_type())};

@@ -109,7 +109,7 @@ std::optional<Elements> moved(const Node& n, std::span<const std::optional<Eleme
     const auto size = n.result()->type()->static_size();
     if (size && *size <= 64) return Elements(static_cast<size_t>(*size), xs[0]->front());
   }
-  if (n.is("concatenate")) {
+  if (n.is("concatenate") && n.attr_int("dimension", -1) == 0) {
     Elements all;
     for (const auto& x : xs) all.insert(all.end(), x->begin(), x->end());
     return all.size() <= 64 ? std::optional(std::move(all)) : std::nullopt;
@@ -149,7 +149,7 @@ constexpr std::pair<std::string_view, Binary> kBinary[] = {
 
 std::optional<Elements> computed_elements(Context& context, const Node& n, std::span<const std::optional<Elements>> xs) {
   const Type* t = n.result()->type();
-  if (t->rank() > 1 || xs.empty() || is_float(t->dtype()) || is_complex(t->dtype())) return {};
+  if (t->rank() > 2 || xs.empty() || is_float(t->dtype()) || is_complex(t->dtype())) return {};
   if (!std::ranges::all_of(xs, [](const auto& x) { return x.has_value(); })) return {};
   if (auto all = moved(n, xs)) return all;
   Arithmetic f(context);

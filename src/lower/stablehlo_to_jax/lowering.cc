@@ -84,6 +84,12 @@ bool Lowering::bool_attr(std::string_view name) const { return need<bool>(node, 
 double Lowering::float_attr(std::string_view name) const { return need<double>(node, name, attr(name), "a number"); }
 std::string Lowering::string_attr(std::string_view name) const { return need<std::string>(node, name, attr(name), "a string"); }
 Ints Lowering::ints_attr(std::string_view name) const { return ints_of(node, name, attr(name)); }
+Ints Lowering::per_axis(std::string_view name) const {
+  Ints all = ints_attr(name);
+  if (all.size() == in_rank(0)) return all;
+  throw Error(ErrorCode::kInvalidModel, fmt::format("attribute '{}' of '{}' has {} entries for an operand of rank {}", name,
+                                                    node.op().name, all.size(), in_rank(0)));
+}
 int64_t Lowering::int_field(std::string_view name, std::string_view field) const {
   return need<int64_t>(node, field, field_of(node, name, attr(name), field), "an integer");
 }
@@ -195,6 +201,8 @@ Value* Lowering::transpose(Value* x, std::span<const int64_t> perm) {
   DimList dims;
   bool moves = false;
   for (size_t i = 0; i < perm.size(); ++i) {
+    if (perm.size() != x->type()->rank() || perm[i] < 0 || perm[i] >= static_cast<int64_t>(perm.size()))
+      throw Error(ErrorCode::kInvalidModel, fmt::format("'{}' permutes axes that its operand lacks", node.op().name));
     dims.push_back(x->type()->dim(static_cast<size_t>(perm[i])));
     moves |= perm[i] != static_cast<int64_t>(i);
   }

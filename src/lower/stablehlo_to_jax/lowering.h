@@ -53,6 +53,7 @@ class Lowering : public lower::LoweringOf<Context, Builder> {
   double float_attr(std::string_view name) const;
   std::string string_attr(std::string_view name) const;
   Ints ints_attr(std::string_view name) const;
+  Ints per_axis(std::string_view name) const;  // one integer for each axis of operand 0
   // A field of an attribute that is a structure.
   int64_t int_field(std::string_view attr, std::string_view field) const;
   Ints ints_field(std::string_view attr, std::string_view field) const;
@@ -106,6 +107,11 @@ class Lowering : public lower::LoweringOf<Context, Builder> {
 
 // Integers as a parameter, and sizes, which are integers where they can be.
 Attr sizes_param(std::span<const Dim> dims);
+
+// The call of JAX's custom call of that name.
+Values lower_dynamic_reduce_window(Lowering& ctx);
+// top_k[k] of the last axis.
+Values top_k(Lowering& ctx, Dim k);
 
 // The values, constants aside, that `g` and the graphs inside use from outside, in order of first use.
 std::vector<const Value*> captures(const Graph& g);

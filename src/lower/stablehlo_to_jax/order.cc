@@ -149,14 +149,16 @@ Values lower_sort(Lowering& ctx) {
   return results;
 }
 
-Values lower_top_k(Lowering& ctx) {
-  const auto last = static_cast<int64_t>(ctx.in_rank(0)) - 1;
-  const int64_t k = ctx.int_attr("k");
+Values top_k(Lowering& ctx, Dim k) {
   DimList dims(ctx.in_dims(0).begin(), ctx.in_dims(0).end());
-  if (dims.empty()) throw Error(ErrorCode::kInvalidModel, "top_k of a number without axes");
-  dims.back() = Dim::of(k);
+  if (dims.empty() || ctx.node.num_results() != 2)
+    throw Error(ErrorCode::kInvalidModel, "top_k needs an axis, and has two results");
+  dims.back() = k;
   const Type* types[] = {ctx.out_type(0, dims), ctx.out_type(1, dims)};
-  return ctx.make("top_k", ctx.operands(), types, {attr("axis", last), attr("k", k)});
+  return ctx.make("top_k", std::vector<Value*>{ctx.in(0)}, types,
+                  {attr("axis", static_cast<int64_t>(dims.size()) - 1), attr("k", k)});
 }
+
+Values lower_top_k(Lowering& ctx) { return top_k(ctx, Dim::of(ctx.int_attr("k"))); }
 
 }  // namespace sardonyx::stablehlo_to_jax

@@ -71,11 +71,17 @@ Values convolved(Lowering& ctx, const std::vector<DimList>& padding) {
   if (strides.size() != n || x_dilation.size() != n || w_dilation.size() != n || padding.size() != n ||
       y_spec.size() != n + 2 || w_spec.size() != n + 2 || ctx.in_rank(0) != n + 2 || ctx.in_rank(1) != n + 2)
     throw Error(ErrorCode::kInvalidModel, "the attributes of convolution are of different numbers of spatial dimensions");
+  for (size_t k : {0, 1, 2}) {
+    for (int64_t a : k == 0 ? x_spec : k == 1 ? w_spec : y_spec) {
+      if (a < 0 || a >= static_cast<int64_t>(n + 2))
+        throw Error(ErrorCode::kInvalidModel, "convolution names an axis that there is not");
+    }
+  }
   const auto size_of = [&](size_t operand, const Ints& axes, size_t i) {
     return ctx.in_dims(operand)[static_cast<size_t>(axes[i])];
   };
   Ints flipped;
-  for (size_t i = 0; i < reversal.size(); ++i) {
+  for (size_t i = 0; i < std::min(n, reversal.size()); ++i) {
     if (reversal[i] != 0) flipped.push_back(w_spec[i + 2]);
   }
   Value* w = flipped.empty() ? ctx.in(1) : ctx.reverse(ctx.in(1), flipped);

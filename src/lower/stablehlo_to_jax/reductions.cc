@@ -1,9 +1,10 @@
-// reduce[body]            =>   reduce_sum, reduce_max, ... if the body is one known primitive and the initial value is
-//                              its neutral element; argmax, argmin if the body is JAX's for these; else reduce
-// reduce_window[body]     =>   reduce_window_sum, reduce_window_max, reduce_window_min under the same condition; else
-//                              reduce_window
-// select_and_scatter      =>   select_and_scatter_add, for a select by GE or LE and a sum
+// reduce[body]         =>   reduce_sum, reduce_max, ... if the body is one known primitive and the initial value
+//                           is its neutral element; argmax, argmin if the body is JAX's for these; else reduce
+// reduce_window[body]  =>   under the same condition: cumsum, cumprod, cummax, cummin for windows of all
+//                           elements up to each, or reduce_window_sum, _max, _min; else reduce_window
+// select_and_scatter   =>   select_and_scatter_add, for a select by GE or LE and a sum (of bools: an or)
 #include <algorithm>
+#include <optional>
 
 #include "lower/stablehlo_to_jax/context.h"
 #include "lower/stablehlo_to_jax/expression.h"
@@ -88,33 +89,70 @@ Values lower_reduce(Lowering& ctx) {
 
 namespace {
 
-AttrList rows(const std::vector<Ints>& padding) {
+AttrList rows(const std::vector<DimList>& padding) {
   AttrList list;
-  for (const Ints& row : padding) list.emplace_back(row);
+  for (const DimList& row : padding) list.push_back(sizes_param(row));
   return list;
 }
 
-}  // namespace
+std::vector<DimList> padding_of(const Lowering& ctx) {
+  std::vector<DimList> padding;
+  for (const Ints& row : ctx.rows_attr("padding")) padding.push_back({Dim::of(row[0]), Dim::of(row[1])});
+  return padding;
+}
 
-Values lower_reduce_window(Lowering& ctx) {
-  const Graph& body = ctx.body("body");
-  const size_t n = ctx.num_inputs() / 2;
-  const Ints size = ctx.ints_attr("window_dimensions"), stride = ctx.ints_attr("window_strides"),
-             base = ctx.ints_attr("base_dilations"), dilation = ctx.ints_attr("window_dilations");
-  const std::vector<Ints> padding = ctx.rows_attr("padding");
+struct Windows {
+  DimList size;
+  Ints stride, base, dilation;
+  std::vector<DimList> padding;
+};
+
+// The axis and the direction of a cumulative reduction: each window holds an element and all before it, or
+// all behind it.
+struct Cumulative {
+  int64_t axis;
+  bool reverse;
+};
+
+std::optional<Cumulative> cumulative(Dims& dims, std::span<const Dim> operand, const Windows& w) {
+  std::optional<Cumulative> found;
+  for (size_t i = 0; i < operand.size(); ++i) {
+    if (w.stride[i] != 1 || w.base[i] != 1 || w.dilation[i] != 1) return {};
+    const Dim low = w.padding[i][0], high = w.padding[i][1];
+    if (w.size[i].is(1) && low.is(0) && high.is(0)) continue;
+    const Dim others = dims.sub(operand[i], Dim::of(1));
+    const bool before = low == others && high.is(0), behind = low.is(0) && high == others;
+    if (found || !(w.size[i] == operand[i]) || (!before && !behind)) return {};
+    found = {static_cast<int64_t>(i), behind};
+  }
+  return found;
+}
+
+// Operands 0 to n - 1, with the initial values n to 2n - 1.
+Values reduced_windows(Lowering& ctx, size_t n, const Windows& w, const Graph& body) {
+  const size_t rank = ctx.in_rank(0);
+  if (w.size.size() != rank || w.stride.size() != rank || w.base.size() != rank || w.dilation.size() != rank ||
+      w.padding.size() != rank)
+    throw Error(ErrorCode::kInvalidModel, "the windows must have one entry for each axis of the operand");
   Dims& d = ctx.dims();
   DimList dims;
-  for (size_t i = 0; i < size.size(); ++i) {
-    const Dim spread = d.add(d.mul(d.sub(ctx.in_dims(0)[i], Dim::of(1)), Dim::of(base[i])), Dim::of(1));
-    const Dim whole = d.add(spread, Dim::of(padding[i][0] + padding[i][1] - ((size[i] - 1) * dilation[i] + 1)));
-    dims.push_back(d.add(d.floordiv(whole, Dim::of(stride[i])), Dim::of(1)));
+  for (size_t i = 0; i < rank; ++i) {
+    const auto spread = [&](Dim size, int64_t by) { return d.add(d.mul(d.sub(size, Dim::of(1)), Dim::of(by)), Dim::of(1)); };
+    const Dim whole = d.add(spread(ctx.in_dims(0)[i], w.base[i]), d.add(w.padding[i][0], w.padding[i][1]));
+    dims.push_back(d.add(d.floordiv(d.sub(whole, spread(w.size[i], w.dilation[i])), Dim::of(w.stride[i])), Dim::of(1)));
   }
   std::vector<const Type*> types;
   for (size_t i = 0; i < n; ++i) types.push_back(ctx.out_type(i, dims));
-  AttrInit params{attr("base_dilation", base), attr("padding", rows(padding)), attr("window_dilation", dilation),
-                  attr("window_dimensions", size), attr("window_strides", stride)};
+  AttrInit params{attr("base_dilation", w.base), attr("padding", rows(w.padding)), attr("window_dilation", w.dilation),
+                  attr("window_dimensions", sizes_param(w.size)), attr("window_strides", w.stride)};
   const std::string_view how = n == 1 && ctx.in_dtype(0) != DType::kBool ? combiner(body) : std::string_view();
-  if ((how == "add" || how == "max" || how == "min") && is_neutral(how, *ctx.in(1)))
+  const bool is_simple = !how.empty() && how != "sub" && is_neutral(how, *ctx.in(1));
+  const auto along = is_simple ? cumulative(d, ctx.in_dims(0), w) : std::nullopt;
+  if (along && (how == "add" || how == "mul" || how == "max" || how == "min")) {
+    const std::string primitive = how == "add" ? "cumsum" : how == "mul" ? "cumprod" : "cum" + std::string(how);
+    return {ctx.make(primitive, {ctx.in(0)}, types[0], {attr("axis", along->axis), attr("reverse", along->reverse)})};
+  }
+  if (is_simple && (how == "add" || how == "max" || how == "min"))
     return {ctx.make(how == "add"   ? "reduce_window_sum"
                      : how == "max" ? "reduce_window_max"
                                     : "reduce_window_min",
@@ -125,7 +163,35 @@ Values lower_reduce_window(Lowering& ctx) {
   if (!closed.consts.empty()) ctx.unsupported("its body uses values from outside");
   params.push_back(attr("consts", AttrList()));
   const Body bodies[] = {{ctx.b.model().name("jaxpr"), closed.graph}};
-  return ctx.make("reduce_window", ctx.operands(), types, std::move(params), bodies);
+  const Values operands = ctx.operands();
+  return ctx.make("reduce_window", std::span(operands).first(2 * n), types, std::move(params), bodies);
+}
+
+}  // namespace
+
+Values lower_reduce_window(Lowering& ctx) {
+  Windows w{
+      {}, ctx.ints_attr("window_strides"), ctx.ints_attr("base_dilations"), ctx.ints_attr("window_dilations"), padding_of(ctx)};
+  for (int64_t size : ctx.ints_attr("window_dimensions")) w.size.push_back(Dim::of(size));
+  return reduced_windows(ctx, ctx.num_inputs() / 2, w, ctx.body("body"));
+}
+
+// JAX's custom call stablehlo.dynamic_reduce_window: behind operands and initial values come the sizes,
+// strides, base dilations, dilations and the padding of the windows. The body is a function.
+Values lower_dynamic_reduce_window(Lowering& ctx) {
+  const auto* called = ctx.attr("called_computations").get<Attr::Strings>();
+  const Function* f =
+      called != nullptr && called->size() == 1 ? ctx.context().source().find_function("", called->front()) : nullptr;
+  if (f == nullptr || ctx.num_inputs() < 7) throw Error(ErrorCode::kInvalidModel, "dynamic_reduce_window has no body");
+  const size_t n = (ctx.num_inputs() - 5) / 2;
+  Windows w{ctx.sizes(2 * n, "the size of the windows"),
+            ctx.numbers(2 * n + 1, "the stride"),
+            ctx.numbers(2 * n + 2, "the base dilation"),
+            ctx.numbers(2 * n + 3, "the dilation"),
+            {}};
+  const DimList padding = ctx.sizes(2 * n + 4, "the padding");
+  for (size_t i = 0; i + 1 < padding.size(); i += 2) w.padding.push_back({padding[i], padding[i + 1]});
+  return reduced_windows(ctx, n, w, f->graph());
 }
 
 Values lower_select_and_scatter(Lowering& ctx) {
@@ -140,7 +206,7 @@ Values lower_select_and_scatter(Lowering& ctx) {
   const Type* type = ctx.b.types().with_dtype(own, wide);
   Value* sum = ctx.make(
       "select_and_scatter_add", {ctx.cast(ctx.in(1), wide), ctx.cast(ctx.in(0), wide)}, type,
-      {attr("padding", rows(ctx.rows_attr("padding"))), attr("select_prim", picks == "GE(a,b)" ? "ge" : "le"),
+      {attr("padding", rows(padding_of(ctx))), attr("select_prim", picks == "GE(a,b)" ? "ge" : "le"),
        attr("window_dimensions", ctx.ints_attr("window_dimensions")), attr("window_strides", ctx.ints_attr("window_strides"))});
   sum = ctx.cast(sum, own->dtype());
   if (is_neutral("add", *ctx.in(2))) return {sum};

@@ -98,6 +98,10 @@ Values lower_concatenate(Lowering& ctx) {
   const auto axis = static_cast<size_t>(ctx.int_attr("dimension"));
   if (axis >= ctx.out_rank()) throw Error(ErrorCode::kInvalidModel, "concatenate has no such dimension");
   if (ctx.num_inputs() == 1) return {ctx.in(0)};
+  for (size_t k = 0; k < ctx.num_inputs(); ++k) {
+    if (ctx.in_rank(k) != ctx.out_rank())
+      throw Error(ErrorCode::kInvalidModel, "concatenate joins operands of different ranks");
+  }
   for (size_t k = 1; k < ctx.num_inputs(); ++k) {
     for (size_t i = 0; i < ctx.in_rank(k); ++i) {
       if (i != axis) ctx.context().equate(ctx.in_dims(k - 1)[i], ctx.in_dims(k)[i]);
@@ -109,7 +113,7 @@ Values lower_concatenate(Lowering& ctx) {
 }
 
 Values lower_slice(Lowering& ctx) {
-  const Ints from = ctx.ints_attr("start_indices"), to = ctx.ints_attr("limit_indices"), steps = ctx.ints_attr("strides");
+  const Ints from = ctx.per_axis("start_indices"), to = ctx.per_axis("limit_indices"), steps = ctx.per_axis("strides");
   DimList starts, limits;
   for (size_t i = 0; i < from.size(); ++i) {
     starts.push_back(Dim::of(from[i]));
@@ -122,10 +126,12 @@ Values lower_slice(Lowering& ctx) {
 
 Values lower_real_dynamic_slice(Lowering& ctx) {
   const DimList limits = ctx.sizes(2, "the end");
+  if (limits.size() != ctx.in_rank(0)) throw Error(ErrorCode::kInvalidModel, "the end must have one entry for each axis");
   const Ints steps = ctx.numbers(3, "the stride");
   Value* x = ctx.in(0);
   const auto from = ctx.context().elements(*ctx.in(1));
-  if (from && std::ranges::all_of(*from, [&](Dim d) { return ctx.context().is_known(d); })) {
+  if (from && from->size() == limits.size() && steps.size() == limits.size() &&
+      std::ranges::all_of(*from, [&](Dim d) { return ctx.context().is_known(d); })) {
     Value* y = ctx.slice(x, *from, limits, steps);
     y->set_type(ctx.out_type(0, y->type()->dims()));
     return {y};
@@ -137,6 +143,9 @@ namespace {
 
 Values padded(Lowering& ctx, std::span<const Dim> low, std::span<const Dim> high, const Ints& interior) {
   Dims& dims = ctx.dims();
+  const size_t rank = ctx.in_rank(0);
+  if (low.size() != rank || high.size() != rank || interior.size() != rank)
+    throw Error(ErrorCode::kInvalidModel, "the padding must have one entry for each axis of the operand");
   DimList sizes;
   AttrList config;
   for (size_t i = 0; i < interior.size(); ++i) {
@@ -159,8 +168,8 @@ DimList as_sizes(const Ints& ints) {
 }  // namespace
 
 Values lower_pad(Lowering& ctx) {
-  return padded(ctx, as_sizes(ctx.ints_attr("edge_padding_low")), as_sizes(ctx.ints_attr("edge_padding_high")),
-                ctx.ints_attr("interior_padding"));
+  return padded(ctx, as_sizes(ctx.per_axis("edge_padding_low")), as_sizes(ctx.per_axis("edge_padding_high")),
+                ctx.per_axis("interior_padding"));
 }
 
 Values lower_dynamic_pad(Lowering& ctx) {

@@ -32,6 +32,10 @@ def pooled(x):
     return jax.lax.reduce_window(x, -np.inf, jax.lax.max, (1, 2, 3), (1, 2, 1), "VALID")
 
 
+def summed(x):
+    return jnp.cumsum(x, axis=0), jax.lax.top_k(x, 2)
+
+
 def looped(x):
     return jax.lax.fori_loop(0, 5, lambda i, a: a * 0.5 + x, x)
 
@@ -50,6 +54,7 @@ PROGRAMS = [
     (joined, ["B, 3", "B, 3"]),
     (convolved, ["2, 7, 5, 3", "3, 2, 3, 11"]),
     (pooled, ["2, 7, 5"]),
+    (summed, ["B, 3"]),
     (looped, ["B, 3"]),
     (branched, ["5, 3"]),
 ]
