@@ -6,7 +6,7 @@ export PYTHONPATH := $(CURDIR)/build/release/python:$(PYTHONPATH)
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help setup tools build product viewer demo test case test-all test-install test-coremltools test-exporters test-libraries test-harnesses test-matrix fresh-check lint format docs bench bench-coreml instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage wheels test-wheels sdist static-command tarball npm test-npm test-cpp clean
+.PHONY: help setup tools build product viewer demo test case test-all test-install test-coremltools test-exporters test-libraries test-harnesses test-stablehlo test-matrix fresh-check lint format docs bench bench-coreml instructions asan tsan fuzz fuzz-bytes test-determinism mutants coverage wheels test-wheels sdist static-command tarball npm test-npm test-cpp clean
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
@@ -60,6 +60,9 @@ test-libraries: build  ## programs of 26 libraries on JAX, compared with the jit
 test-harnesses: build  ## JAX's own 5,594 harnesses of its primitives, compared with the jitted function (N=processes, ONLY="PATTERN ...")
 	@$(PY) scripts/checks/harness_tests.py -n $(or $(N),2) $(ONLY)
 	@$(PY) scripts/checks/harness_tests.py --page
+
+test-stablehlo: build  ## StableHLO's own 2,839 test modules, in onnxruntime and the evaluator (STABLEHLO_CHECKOUT=folder, N=processes)
+	@$(PY) scripts/checks/stablehlo_tests.py $(or $(STABLEHLO_CHECKOUT),$(error STABLEHLO_CHECKOUT=folder names a checkout of StableHLO)) -n $(or $(N),2) --page
 
 test-matrix: build  ## the Python tests with the oldest supported JAX, Flax, onnx and onnxruntime, and with the newest
 	@scripts/checks/test_matrix.sh

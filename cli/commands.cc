@@ -9,6 +9,7 @@
 #include "cli/print/say.h"
 #include "cli/print/terminal.h"
 #include "convert/file_names.h"
+#include "convert/read_source.h"
 #include "io/text/program_file.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/inspect.h"
@@ -40,7 +41,7 @@ int guarded(std::string_view command, const std::string& input, bool json, const
 int check(const Given& given) {
   const std::string input = given.text("model");
   const bool json = given.has("json");
-  const auto model = read_model(opened(input), read_options(given));
+  const auto model = read_source(opened(input), read_options(given));
   ValueFacts facts;
   const auto faults = infer_model(*model, facts, /*tolerant=*/true);
   if (!json) {

@@ -6,6 +6,7 @@
 #include "cli/print/output.h"
 #include "cli/print/say.h"
 #include "commands.h"
+#include "convert/read_source.h"
 #include "sardonyx/inspect.h"
 #include "sardonyx/io.h"
 
@@ -48,7 +49,7 @@ int compare(const Given& given) {
     run_python(given);
   }
   given.require_fit(Kind::kOnnx, first);
-  const auto before = read_model(opened(first), read_options(given)), after = read_model(opened(second), read_options(given));
+  const auto before = read_source(opened(first), read_options(given)), after = read_source(opened(second), read_options(given));
   const bool across = before->dialect() != after->dialect();
   if (across && given.has("numerics"))
     refuse("--numerics is for two models of one format", {"help: --rtol and --atol say what counts as equal between formats"});

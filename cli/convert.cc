@@ -23,6 +23,7 @@
 #include "dialects/onnx/runtimes/runtimes.h"
 #include "io/text/program_file.h"
 #include "sardonyx/inspect.h"
+#include "sardonyx/stablehlo.h"
 #include "support/system/stopwatch.h"
 #include "view/steps.h"
 #include "view/steps_file.h"
@@ -198,6 +199,9 @@ int convert(const Given& given) {
   std::unique_ptr<Model> text =
       is_one_text && std::filesystem::exists(input) ? load_program(input, !given.has("no-mmap")) : nullptr;
   const bool is_coreml = text ? text->dialect() == DialectId::kMil : is_coreml_name(input);
+  if (given.list("models").size() == 1 && is_stablehlo_name(input) && !to_coreml)
+    return program_to_onnx(given, lower_stablehlo_to_jax(*load_stablehlo(opened(input), read_options(given))), output);
+  if (text && text->dialect() == DialectId::kStablehlo) text = lower_stablehlo_to_jax(*text);
   if (text && text->dialect() == DialectId::kJax) {
     if (to_coreml)
       refuse("a saved program becomes ONNX first", {fmt::format("help: sardonyx convert {} -o model.onnx", input)});

@@ -1,4 +1,5 @@
 // sardonyx diff: compares two models. Exit code 1 when they differ.
+#include "convert/read_source.h"
 #include "inspect/model_summary.h"
 
 #include <fmt/format.h>
@@ -114,7 +115,7 @@ int diff(const Given& given) {
   const std::string before = given.text("before"), after = given.text("after"), output = given.text("output");
   const size_t most = given.count("most", 60);
   if (!output.empty()) require_page_name(output);
-  const auto a = read_model(opened(before)), b = read_model(opened(after));
+  const auto a = read_source(opened(before)), b = read_source(opened(after));
   const ModelDiff found = diff_models(*a, *b);
   if (!output.empty()) write_page(output, view::diff_page(*a, *b, before, after));
   if (given.has("json")) {

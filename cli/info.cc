@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "convert/file_names.h"
 #include "convert/interface/input_shapes.h"
+#include "convert/read_source.h"
 #include "inspect/model_summary.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
@@ -172,7 +173,7 @@ int info(const Given& given) {
   }
   given.require_fit(is_coreml_name(input) ? Kind::kCoreml : Kind::kOnnx, input);
   if (given.has("node") || given.has("line")) return where(given);
-  const auto model = read_model(opened(input), read_options(given));
+  const auto model = read_source(opened(input), read_options(given));
   const Model& m = *model;
   fix_input_shapes(*model, input_shapes_of(given.list("input-shape")));
   const ModelSummary summary = summarize(*model, {.most_listed = given.count("most", 5)});

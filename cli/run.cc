@@ -12,6 +12,7 @@
 #include "cli/print/say.h"
 #include "commands.h"
 #include "convert/interface/input_shapes.h"
+#include "convert/read_source.h"
 #include "convert/run_inputs.h"
 #include "io/array_file.h"
 #include "sardonyx/eval.h"
@@ -152,7 +153,7 @@ int run(const Given& given) {
     throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' ends in neither .npz nor .npy, and results are arrays", output),
                 {fmt::format("help: name the output '{}.npz'", output)});
   }
-  const auto model = read_model(opened(input), read_options(given));
+  const auto model = read_source(opened(input), read_options(given));
   const NamedTensors tensors = tensors_in(results_of(*model, given));
   if (json) print_one(json_of(input, output, tensors));
   if (output.empty()) {

@@ -8,6 +8,7 @@
 #include "cli/print/page.h"
 #include "cli/print/say.h"
 #include "commands.h"
+#include "convert/read_source.h"
 #include "sardonyx/infer.h"
 #include "sardonyx/io.h"
 #include "support/files/atomic_file.h"
@@ -74,7 +75,7 @@ int view(const Given& given) {
   }
   if (is_page) view::require_page();
   if (std::filesystem::path(input).extension() == ".sxt") return view_steps(given, is_page);
-  const auto model = read_model(opened(input), read_options(given));
+  const auto model = read_source(opened(input), read_options(given));
   ValueFacts facts;
   infer_model(*model, facts, /*tolerant=*/true);  // what is wrong, `check` says
   if (!output.empty()) {

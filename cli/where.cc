@@ -6,6 +6,7 @@
 #include "cli/print/output.h"
 #include "cli/print/say.h"
 #include "commands.h"
+#include "convert/read_source.h"
 #include "inspect/node_origin.h"
 #include "inspect/node_search.h"
 #include "sardonyx/infer.h"
@@ -71,7 +72,7 @@ int where(const Given& given) {
   const std::string input = given.text("model"), line = given.text("line"), node = given.text("node");
   if (given.has("node") && given.has("line")) throw Error(ErrorCode::kInvalidArgument, "both --node and --line are given");
   const LineQuery query = given.has("line") ? parse_line_query(line) : LineQuery();
-  const auto model = read_model(opened(input), read_options(given));
+  const auto model = read_source(opened(input), read_options(given));
   ValueFacts facts;
   infer_model(*model, facts, /*tolerant=*/true);
   const std::vector<const Node*> found = !given.has("line") ? nodes_named(*model, node) : nodes_at(*model, query);

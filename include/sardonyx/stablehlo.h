@@ -30,4 +30,14 @@ std::unique_ptr<Model> load_stablehlo(const std::filesystem::path& path, const R
 std::unique_ptr<Model> read_stablehlo(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive,
                                       std::string_view name = "<module>", const ReadOptions& options = {});
 
+// Lowers the main function of a model of the stablehlo dialect, with the functions that it calls in line.
+// Payloads are shared, not copied.
+//
+// Sizes that are `?` become expressions. An open size of an input has the name that the module gives it
+// (jax.global_constant), else "PORT_dimAXIS". Sizes that the module computes from others follow from those.
+//
+// Throws one Error(kUnsupported) that lists all operations that cannot be lowered: name, types, count, source
+// line.
+std::unique_ptr<Model> lower_stablehlo_to_jax(const Model& stablehlo);
+
 }  // namespace sardonyx

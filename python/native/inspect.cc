@@ -11,6 +11,7 @@
 
 #include "convert/file_names.h"
 #include "convert/interface/input_shapes.h"
+#include "convert/read_source.h"
 #include "inspect/compare_models.h"
 #include "inspect/match_models.h"
 #include "inspect/node_origin.h"
@@ -50,7 +51,7 @@ struct Source {
     if (!nb::isinstance<nb::bytes>(of)) {
       const auto path = nb::cast<std::string>(of);
       const Unlocked others_may_run;
-      model = read_model(path);
+      model = read_source(path);
       return;
     }
     const auto bytes = nb::cast<nb::bytes>(of);

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from sardonyx import _convert
+from sardonyx import _convert, _stablehlo
 from sardonyx._check import with_jax as _check
 from sardonyx._coreml import convert as _to_coreml
 from sardonyx._error import Error
@@ -29,7 +29,8 @@ def convert(
 
     Args:
         source: A JAX function, with its `inputs` among the options; or a model: a path, an `onnx.ModelProto`,
-            a `sardonyx.ir.Model`, a `sardonyx.coreml.Program`, or what else `optimize` takes.
+            a `sardonyx.ir.Model`, a `sardonyx.coreml.Program`, or what else `optimize` takes; or a StableHLO
+            module: what `jax.export.export` returns, a path (.mlir, .mlirbc, .stablehlo) or bytes.
         output: The file to write: .onnx, .mlpackage or .mlmodel. None returns the model alone.
         to: "onnx" or "coreml"; needed without `output`.
         options: Those of `to_coreml`, or of `to_onnx`. From ONNX to ONNX those of `optimize`, which runs no
@@ -53,6 +54,10 @@ def convert(
         program = source if is_program(source) else load(source)
         program.save(output)
         return program
+    if _stablehlo.is_module(source):
+        if to == "onnx":
+            return _stablehlo.to_onnx(source, output, **options)
+        source = _stablehlo.to_onnx(source, return_mode="ir")
     if to == "coreml":
         return _to_coreml.to_coreml(source, output_path=output, **options)
     if is_model(source):

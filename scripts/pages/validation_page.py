@@ -25,6 +25,7 @@ SAID = (
     ("exporters", r"^\| sardonyx \| (\d+ of \d+) \| (\d+) ", "{} models of exporters give the same results; {} have the fewest nodes of six tools"),
     ("sturdier", r"Below are\n(\d+) small models.* Sardonyx writes (\d+) of them", "of {} models that onnxruntime's optimizer breaks, {} are right after Sardonyx"),
     ("harnesses", r"(\d[\d,]*) are equal and (\d+) differ", "{} of JAX's harnesses are equal, {} differ"),
+    ("stablehlo", r"^\| static \| ([\d,]+) \| ([\d,]+) \|.*\n\| dynamic \| (\d+) \| (\d+) \|", "of {} static test modules of StableHLO {} are right, of {} dynamic ones {}"),
     ("coreml_reach", r"^\| iOS18 \| .* \| ([\d,]+) \(([\d.]+ %)\) \| \d+ \| (\d+) \|$", "{} ({}) of ONNX's tests of operators are right in Core ML, {} wrong"),
     ("evaluator_trial", r"of which (\d+) agree,\s+(\d+) differ", "{} pairs of operator and dtype agree with onnxruntime, {} differ"),
     ("coverage", r"^\| all of C\+\+ \| \d+ \| ([\d.]+ %).*\n\| python \(\.py\) \| \d+ \| ([\d.]+ %)", "the tests run {} of the lines of C++, {} of Python"),

@@ -37,6 +37,11 @@ bool is_coreml_name(const fs::path& path) {
   return suffix == ".mlpackage" || suffix == ".mlmodel" || fs::is_regular_file(path / "Manifest.json", none);
 }
 
+bool is_stablehlo_name(const fs::path& path) {
+  const std::string suffix = suffix_of(path);
+  return suffix == ".mlir" || suffix == ".mlirbc" || suffix == ".stablehlo";
+}
+
 void require_output_name(const fs::path& output, DialectId dialect) {
   const bool mil = dialect == DialectId::kMil;
   const std::string suffix = suffix_of(output);

@@ -8,11 +8,13 @@
 #include <ranges>
 #include <set>
 
+#include "convert/file_names.h"
 #include "convert/interface/coreml_classifier.h"
 #include "convert/interface/enumerated_shapes.h"
 #include "convert/interface/input_shapes.h"
 #include "convert/interface/op_names.h"
 #include "convert/optimize.h"
+#include "convert/read_source.h"
 #include "io/coreml/mil_new_description.h"
 #include "io/text/program_file.h"
 #include "lower/onnx_to_mil/lower_to_mil.h"
@@ -398,6 +400,7 @@ void check_coreml_name(const std::filesystem::path& out) {
 }
 
 std::unique_ptr<Model> read_for_coreml(const std::filesystem::path& in, const ReadOptions& read) {
+  if (is_stablehlo_name(in)) return read_source(in, read);
   auto onnx = in.extension() == ".sx" ? load_program(in, read.map) : read_onnx(in, read);
   if (onnx->dialect() != DialectId::kOnnx)
     throw Error(ErrorCode::kInvalidArgument, fmt::format("{} is not an ONNX model", in.string()));

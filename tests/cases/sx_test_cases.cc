@@ -13,6 +13,7 @@
 #include "sardonyx/error.h"
 #include "sardonyx/inspect.h"
 #include "sardonyx/lower.h"
+#include "sardonyx/stablehlo.h"
 
 namespace sardonyx {
 namespace {
@@ -32,6 +33,14 @@ std::unique_ptr<Model> lower_case(const std::string& primitive, const Model& inp
   }
   if (!found) throw Error(ErrorCode::kInvalidArgument, fmt::format("the case has no '{}' to lower", primitive));
   return lower_to_onnx(input, {.model_name = "main", .provenance = LowerOptions::Provenance::kOff});
+}
+
+// lower-stablehlo NAME: the input, of the stablehlo dialect, in JAX's primitives. NAME is that of the file:
+// an operation or a family.
+std::unique_ptr<Model> lower_stablehlo_case(const Model& input) {
+  auto jax = lower_stablehlo_to_jax(input);
+  lower_to_onnx(*jax);  // whether it goes on from there
+  return jax;
 }
 
 // lower-mil NAME [target=iOS15]: the input, of the onnx dialect, in Core ML, for the newest target if none is
@@ -87,6 +96,7 @@ Transform transform_for(const CaseFile& f, const Case& c) {
     return [request](const Model& input) { return pass_case(request, input); };
   }
   if (f.kind == "lower-mil") return [options = c.options](const Model& input) { return lower_mil_case(options, input); };
+  if (f.kind == "lower-stablehlo") return lower_stablehlo_case;
   if (f.kind == "lower") return [name = f.name](const Model& input) { return lower_case(name, input); };
   throw Error(ErrorCode::kUnsupported, fmt::format("this runner knows no cases of kind '{}'", f.kind),
               {"help: a file begins with a line like: lower cumsum"});

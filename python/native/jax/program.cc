@@ -6,12 +6,14 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unordered_map.h>
 #include <nanobind/stl/unordered_set.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <variant>
 
 #include "convert/debug_dump.h"
 #include "convert/plugin.h"
@@ -28,6 +30,7 @@
 #include "native/to_coreml.h"
 #include "native/unlocked.h"
 #include "sardonyx/io.h"
+#include "sardonyx/stablehlo.h"
 #include "support/files/mapped_file.h"
 #include "view/steps.h"
 #include "view/steps_file.h"
@@ -381,6 +384,19 @@ void bind_program(nb::module_& m) {
         return Program{ImportedJaxpr{load_program(path), {}}};
       },
       nb::arg("path"), "Reads what Program.save() wrote.");
+  m.def(
+      "read_stablehlo",
+      [](const std::variant<std::string, nb::bytes>& module) {
+        if (const auto* path = std::get_if<std::string>(&module)) {
+          const Unlocked others_may_run;
+          return Program{ImportedJaxpr{lower_stablehlo_to_jax(*load_stablehlo(*path)), {}}};
+        }
+        const auto& bytes = std::get<nb::bytes>(module);
+        const std::span<const std::byte> view(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
+        const Unlocked others_may_run;  // the caller holds the bytes; constants are copied
+        return Program{ImportedJaxpr{lower_stablehlo_to_jax(*read_stablehlo(view, nullptr)), {}}};
+      },
+      nb::arg("module"), "Reads a StableHLO module, a path or bytes, as a program of JAX's primitives.");
   m.def("weight_names", &weight_names, nb::arg("root"), nb::arg("jaxpr"),
         "A name per const of a ClosedJaxpr: where below `root` it is found, as a path of attributes, keys and positions; \"\" "
         "where it is not.");

@@ -137,6 +137,11 @@ def target(name: str) -> tuple:
 def load_program(path: str) -> Program:
     """Reads what Program.save() wrote."""
 
+def read_stablehlo(module: str | bytes) -> Program:
+    """
+    Reads a StableHLO module, a path or bytes, as a program of JAX's primitives.
+    """
+
 def weight_names(root: object, jaxpr: object) -> list[str]:
     """
     A name per const of a ClosedJaxpr: where below `root` it is found, as a path of attributes, keys and positions; "" where it is not.

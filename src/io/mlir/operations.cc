@@ -125,6 +125,7 @@ bool is_dropped_attribute(std::string_view name) {
   static constexpr std::string_view kHints[] = {"precision_config", "algorithm",         "result_accuracy",
                                                 "operand_layouts",  "result_layouts",    "output_operand_aliases",
                                                 "result_tilings",   "resultSegmentSizes"};
+  if (name == "mhlo.backend_config") return false;  // arguments of custom calls
   return name.starts_with("mhlo.") || name.starts_with("sdy.") || std::ranges::find(kHints, name) != std::end(kHints);
 }
 
