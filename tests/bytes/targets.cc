@@ -179,6 +179,11 @@ void mlir_text(Input bytes) {
       SX_CHECK(e.code() == ErrorCode::kLimit, std::string("what was printed cannot be read: ") + e.what());
     }
     use(*m, bytes.size());
+    tolerated([&] {
+      const auto program = lower_stablehlo_to_jax(*m);
+      use(*program, bytes.size());
+      tolerated([&] { use(*lower_to_onnx(*program), bytes.size()); });
+    });
   });
 }
 

@@ -64,6 +64,38 @@ void check_dot(const Node& eqn, const AttrList& numbers) {
   }
 }
 
+// GatherDimensionNumbers and ScatterDimensionNumbers. Windows are in the result of a gather and in the updates of
+// a scatter; index vectors lie along the last axis of the indices.
+void check_indexing(const Node& eqn, const AttrDict& numbers) {
+  const bool is_gather = eqn.is("gather");
+  const Value* windowed = is_gather ? eqn.result(0) : eqn.input(2);
+  const int64_t operand = rank_of(eqn.input(0)), indices = rank_of(eqn.input(1)), windows = rank_of(windowed);
+  if (operand < 0 || indices < 0 || windows < 0) return;
+  if (indices == 0) contradicts(eqn, "the indices have no axis of index vectors");
+  const auto field = [&](std::string_view name, int64_t rank) {
+    const auto at = std::ranges::find(numbers, name, &AttrDict::value_type::first);
+    const auto axes = at == numbers.end() ? std::nullopt : ints(at->second);
+    if (!axes) return Axes{};  // the lowering reports what it expected
+    check_axes(eqn, name, *axes, rank);
+    return *axes;
+  };
+  const Axes window = field(is_gather ? "offset_dims" : "update_window_dims", windows);
+  const Axes dropped = field(is_gather ? "collapsed_slice_dims" : "inserted_window_dims", operand);
+  const Axes batching = field("operand_batching_dims", operand);
+  const Axes of_indices = field(is_gather ? "start_indices_batching_dims" : "scatter_indices_batching_dims", indices - 1);
+  const Axes indexed = field(is_gather ? "start_index_map" : "scatter_dims_to_operand_dims", operand);
+  if (batching.size() != of_indices.size()) contradicts(eqn, "'dimension_numbers' pairs unequal numbers of batch axes");
+  for (int64_t a : batching) {
+    if (std::ranges::find(dropped, a) != dropped.end() || std::ranges::find(indexed, a) != indexed.end())
+      contradicts(eqn, fmt::format("'dimension_numbers' uses axis {} for a batch and for windows", a));
+  }
+  if (const Dim count = eqn.input(1)->type()->dim(static_cast<size_t>(indices - 1));
+      count.is_int() && !std::cmp_equal(count.value(), indexed.size()))
+    contradicts(eqn, fmt::format("index vectors have {} entries for {} axes", count.value(), indexed.size()));
+  check_count(eqn, "dimension_numbers", window.size() + dropped.size() + batching.size(), operand);
+  check_count(eqn, "dimension_numbers", window.size() + static_cast<size_t>(indices - 1), windows);
+}
+
 }  // namespace
 
 bool has_known_axes(std::string_view primitive) {
@@ -104,7 +136,7 @@ bool has_known_axes(std::string_view primitive) {
 namespace {
 
 // How a parameter of that name refers to axes of the operand or the result.
-enum class ParamKind : uint8_t { kOther, kAxes, kPerAxis, kPermutation, kBroadcast, kDot };
+enum class ParamKind : uint8_t { kOther, kAxes, kPerAxis, kPermutation, kBroadcast, kNumbers };
 
 ParamKind param_kind(std::string_view name) {
   static constexpr std::pair<std::string_view, ParamKind> all[] = {
@@ -120,7 +152,7 @@ ParamKind param_kind(std::string_view name) {
       {"slice_sizes", ParamKind::kPerAxis},
       {"window_dimensions", ParamKind::kPerAxis},
       {"broadcast_dimensions", ParamKind::kBroadcast},
-      {"dimension_numbers", ParamKind::kDot},
+      {"dimension_numbers", ParamKind::kNumbers},
   };
   for (const auto& [known, what] : all) {
     if (known == name) return what;
@@ -169,9 +201,12 @@ void check_equation(const Node& eqn) {
           check_axes(eqn, a.name, *axes, out);
         }
         break;
-      case ParamKind::kDot:
+      case ParamKind::kNumbers:
         if (const auto* numbers = a.value.get<AttrList>(); numbers != nullptr && in >= 0 && eqn.is("dot_general"))
           check_dot(eqn, *numbers);
+        if (const auto* numbers = a.value.get<AttrDict>();
+            numbers != nullptr && (eqn.is("gather") || (eqn.op().name.starts_with("scatter") && eqn.num_inputs() == 3)))
+          check_indexing(eqn, *numbers);
         break;
     }
   }
