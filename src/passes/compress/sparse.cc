@@ -12,6 +12,7 @@ std::optional<Sparse> sparse(const Tensor& t, double sparsity) {
   const Floats floats(t);
   const int64_t size = t.size();
   std::vector<float> magnitudes;
+  magnitudes.reserve(static_cast<size_t>(size));
   for (int64_t i = 0; i < size; ++i) {
     if (!std::isfinite(floats[i])) return std::nullopt;
     magnitudes.push_back(std::abs(floats[i]));
@@ -21,23 +22,24 @@ std::optional<Sparse> sparse(const Tensor& t, double sparsity) {
   std::ranges::nth_element(magnitudes, border);
   const float least = *border;                                                                         // of those that are kept
   auto equal = zeros - std::count_if(magnitudes.begin(), border, [&](float m) { return m < least; });  // become zeros
-  std::vector<std::byte> mask(static_cast<size_t>(size)), scratch;
-  std::vector<int64_t> kept;
+  std::vector<std::byte> mask(static_cast<size_t>(size)), scratch, kept;
+  const std::span<const std::byte> bytes = t.bytes(scratch);
+  const size_t width = byte_size(t.dtype(), 1);
+  kept.reserve(static_cast<size_t>(size - zeros) * width);
+  const auto keep = [&](int64_t i) {
+    const auto at = static_cast<size_t>(i);
+    mask[at] = std::byte{1};
+    const auto element = bytes.subspan(at * width, width);
+    kept.insert(kept.end(), element.begin(), element.end());
+  };
   for (int64_t i = 0; i < size; ++i) {
     const float m = std::abs(floats[i]);
     if (m == 0 || m < least || (m == least && equal-- > 0)) continue;
-    kept.push_back(i);
+    keep(i);
   }
-  if (kept.empty()) kept.push_back(size - 1);
-  const std::span<const std::byte> bytes = t.bytes(scratch);
-  const size_t width = byte_size(t.dtype(), 1);
-  std::vector<std::byte> numbers(kept.size() * width);
-  for (size_t i = 0; i < kept.size(); ++i) {
-    const auto at = static_cast<size_t>(kept[i]);
-    mask[at] = std::byte{1};
-    std::memcpy(numbers.data() + i * width, bytes.data() + at * width, width);
-  }
-  return Sparse{std::move(mask), Tensor::own(t.dtype(), {std::ssize(kept)}, std::move(numbers))};
+  if (kept.empty()) keep(size - 1);
+  const auto count = static_cast<int64_t>(kept.size() / width);
+  return Sparse{std::move(mask), Tensor::own(t.dtype(), {count}, std::move(kept))};
 }
 
 TensorPtr expanded(const Sparse& s, const Tensor& t) {

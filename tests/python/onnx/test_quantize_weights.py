@@ -378,15 +378,14 @@ def test_variables_of_training_stay():
 
 
 def test_the_command(tmp_path):
-    path, package = tmp_path / "m.onnx", tmp_path / "m.mlpackage"
+    path = tmp_path / "m.onnx"
     onnx.save(model("g (float[B,67] x) => (float[B,37] y) { y = MatMul(x, w) }", w=numbers(67, 37)), path)
     command("optimize", path, "-o", tmp_path / "q.onnx", "--weights", "uint4")
     assert ops(onnx.load(tmp_path / "q.onnx")) == ["DequantizeLinear", "MatMul"]
     (done,) = json.loads(command("optimize", path, "-o", tmp_path / "q.onnx", "--weights", "int8", "--json").stdout)
     counts = next(p["counts"] for p in done["passes"] if p["name"] == "quantize_weights")
     assert counts == {"weights": 1, "bytes before": 67 * 37 * 4, "bytes after": 67 * 37 + 37 * 4}
-    refused = command("optimize", path, "-o", tmp_path / "q.onnx", "--weights", "int5", ok=False)
-    assert refused.returncode == 2 and "int5 is not one of int8, uint8, int4, uint4" in refused.stderr
-    command("convert", path, "-o", package)
-    refused = command("optimize", package, "-o", tmp_path / "q.mlpackage", "--weights", "int4", ok=False)
-    assert refused.returncode != 0 and "for Core ML packages it is not available yet" in refused.stderr
+    for unknown in "int5", "palette4":  # palettes are for Core ML
+        refused = command("optimize", path, "-o", tmp_path / "p.onnx", "--weights", unknown, ok=False)
+        assert refused.returncode != 0 and f"weights cannot be stored as '{unknown}'" in refused.stderr
+        assert "expected int8, uint8, int4 or uint4" in refused.stderr and not (tmp_path / "p.onnx").exists()
