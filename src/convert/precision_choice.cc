@@ -113,8 +113,8 @@ class Chooser {
                     {"help: --precision and --weights choose types without measuring"});
     }
     add_point("f32", m_, 0, {});
-    const bool stays_single = std::ranges::find(request_.options, std::pair<std::string, std::string>("precision", "f32")) !=
-                              request_.options.end();
+    const bool stays_single =
+        std::ranges::find(request_.options, std::pair<std::string, std::string>("precision", "f32")) != request_.options.end();
     if (!stays_single) try_half();
     measure_weights();
     narrow_many();

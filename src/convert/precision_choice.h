@@ -18,9 +18,10 @@ struct PrecisionChoice {
 
 // Tries types on the runs of `options.calibrate`, or on two random runs, and measures how far results get
 // from those of `m`, an ONNX model in single precision whose passes have run. First it computes in half
-// precision, unless `request` has the option precision=f32; then it narrows single weights of the main graph, to learn what each costs; then many together,
-// by the bytes that they save for their error, as many as stay within `options.max_error`. Errors of single
-// weights are taken as independent; what is chosen was measured as a whole. `request` has made `m`.
+// precision, unless `request` has the option precision=f32; then it narrows single weights of the main graph,
+// to learn what each costs; then many together, by the bytes that they save for their error, as many as stay
+// within `options.max_error`. Errors of single weights are taken as independent; what is chosen was measured
+// as a whole. `request` has made `m`.
 //
 // Throws kUnsupported for a model without results of floats, and what the runs throw.
 PrecisionChoice choose_precision(const Model& m, const OptimizeOptions& options, const PassRequest& request);

@@ -1,6 +1,7 @@
 // broadcast_in_dim, dynamic_broadcast_in_dim, broadcast   =>   broadcast_in_dim[shape, broadcast_dimensions]
 // reshape, dynamic_reshape                                =>   reshape[new_sizes]
 // slice, real_dynamic_slice                               =>   slice[start_indices, limit_indices, strides]
+// real_dynamic_slice of sizes that do not depend on data  =>   dynamic_slice[slice_sizes]
 // pad, dynamic_pad                                        =>   pad[padding_config]
 // iota, dynamic_iota                                      =>   iota[dtype, shape, dimension]
 // concatenate, reverse, transpose                         =>   concatenate, rev, transpose
@@ -9,6 +10,8 @@
 // Operands that hold sizes are read as expressions (lower/stablehlo_to_jax/elements.cc) and become
 // parameters.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "lower/stablehlo_to_jax/context.h"
 
@@ -124,7 +127,63 @@ Values lower_slice(Lowering& ctx) {
   return {all ? ctx.in(0) : ctx.slice(ctx.in(0), starts, limits, steps)};
 }
 
+namespace {
+
+Value* lowered(const Lowering& ctx, const Value& v) { return ctx.context().value(v, ctx.b); }
+
+std::optional<Elements> elements_of(const Lowering& ctx, const Value& v) { return ctx.context().elements(*lowered(ctx, v)); }
+
+// Element i of a vector of integers of the module, as a scalar.
+Value* element(Lowering& ctx, const Value& vector, size_t i) {
+  const Node* n = vector.def();
+  const bool is_joined = n != nullptr && n->is("concatenate") && std::cmp_equal(n->num_inputs(), vector.type()->dim(0).value());
+  if (is_joined) {
+    const Value& part = *n->input(i);
+    const bool is_scalar = part.def() != nullptr && part.def()->is("reshape") && part.def()->input(0)->type()->rank() == 0;
+    return is_scalar ? lowered(ctx, *part.def()->input(0)) : ctx.reshape(lowered(ctx, part), {});
+  }
+  const Dim from = Dim::of(static_cast<int64_t>(i)), to = Dim::of(static_cast<int64_t>(i) + 1);
+  return ctx.reshape(ctx.slice(lowered(ctx, vector), {&from, 1}, {&to, 1}), {});
+}
+
+// The sizes of a slice in steps of 1 whose end is its start and these sizes; nullopt for other ones.
+std::optional<DimList> sizes_behind_start(const Lowering& ctx) {
+  const Value &start = *ctx.node.input(1), &end = *ctx.node.input(2);
+  const Node* sum = end.def();
+  if (sum == nullptr || !sum->is("add") || (sum->input(0) != &start && sum->input(1) != &start)) return std::nullopt;
+  if (!start.ranked() || start.type()->rank() != 1 || !start.type()->dim(0).is(static_cast<int64_t>(ctx.in_rank(0))))
+    return std::nullopt;
+  const auto sizes = elements_of(ctx, *sum->input(sum->input(0) == &start ? 1 : 0));
+  const auto steps = ctx.context().elements(*ctx.in(3));
+  const auto is_one = [](Dim d) { return d.is(1); };
+  const auto is_known = [&](Dim d) { return ctx.context().is_known(d); };
+  if (!sizes || !steps || sizes->size() != ctx.in_rank(0) || steps->size() != ctx.in_rank(0)) return std::nullopt;
+  return std::ranges::all_of(*steps, is_one) && std::ranges::all_of(*sizes, is_known) ? sizes : std::nullopt;
+}
+
+// The start before it is clamped to what leaves room for the slice, which JAX's dynamic_slice does as well.
+const Value& unclamped(const Lowering& ctx, const Value& start, const DimList& sizes) {
+  const Node* n = start.def();
+  if (n == nullptr || !n->is("clamp")) return start;
+  const auto low = elements_of(ctx, *n->input(0)), high = elements_of(ctx, *n->input(2));
+  if (!low || !high || low->size() != sizes.size() || high->size() != sizes.size()) return start;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (!(*low)[i].is(0) || (*high)[i] != ctx.dims().sub(ctx.in_dims(0)[i], sizes[i])) return start;
+  }
+  return *n->input(1);
+}
+
+}  // namespace
+
 Values lower_real_dynamic_slice(Lowering& ctx) {
+  const auto begin = ctx.context().elements(*ctx.in(1));
+  const bool is_static = begin && std::ranges::all_of(*begin, [&](Dim d) { return ctx.context().is_known(d); });
+  if (const auto sizes = sizes_behind_start(ctx); sizes && !is_static) {
+    const Value& start = unclamped(ctx, *ctx.node.input(1), *sizes);
+    Values operands{ctx.in(0)};
+    for (size_t i = 0; i < sizes->size(); ++i) operands.push_back(element(ctx, start, i));
+    return {ctx.make("dynamic_slice", operands, ctx.out_type(0, *sizes), {attr("slice_sizes", sizes_param(*sizes))})};
+  }
   const DimList limits = ctx.sizes(2, "the end");
   if (limits.size() != ctx.in_rank(0)) throw Error(ErrorCode::kInvalidModel, "the end must have one entry for each axis");
   const Ints steps = ctx.numbers(3, "the stride");
