@@ -64,8 +64,8 @@ void check_dot(const Node& eqn, const AttrList& numbers) {
   }
 }
 
-// GatherDimensionNumbers and ScatterDimensionNumbers. Windows are in the result of a gather and in the updates
-// of a scatter; index vectors lie along the last axis of the indices.
+// GatherDimensionNumbers and ScatterDimensionNumbers. Windows are in the result of a gather and in the
+// updates of a scatter; index vectors lie along the last axis of the indices.
 void check_indexing(const Node& eqn, const AttrDict& numbers) {
   const bool is_gather = eqn.is("gather");
   const Value* windowed = is_gather ? eqn.result(0) : eqn.input(2);

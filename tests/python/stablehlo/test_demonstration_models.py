@@ -24,9 +24,12 @@ def test_both_forms_become_right_models(model, tmp_path):
     exported = export.export(jax.jit(fn))(*model.symbolic_inputs())
     (tmp_path / "m.mlir").write_text(str(exported.mlir_module()))
     (tmp_path / "m.mlirbc").write_bytes(exported.mlir_module_serialized)
-    made = [sardonyx.convert(tmp_path / name, tmp_path / f"{name}.onnx") for name in ("m.mlir", "m.mlirbc")]
-    sessions = [ort.InferenceSession(str(path), providers=["CPUExecutionProvider"]) for path in made]
-    package = sardonyx.coreml.load(sardonyx.convert(tmp_path / "m.mlirbc", tmp_path / "m.mlpackage"))
+    sessions = []
+    for name in ("m.mlir", "m.mlirbc"):
+        sardonyx.convert(tmp_path / name, tmp_path / "m.onnx")
+        sessions.append(ort.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"]))
+    sardonyx.convert(tmp_path / "m.mlirbc", tmp_path / "m.mlpackage")
+    package = sardonyx.coreml.load(tmp_path / "m.mlpackage")
     for sizes in model.sizes[:2]:
         inputs = [np.asarray(a) for a in model.sample(sizes)]
         wanted = jax.tree.leaves(fn(*inputs))
