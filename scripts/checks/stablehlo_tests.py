@@ -2,7 +2,7 @@
 
     scripts/checks/stablehlo_tests.py CHECKOUT [-n PROCESSES] [--page] [PATTERN ...]
 
-CHECKOUT is a checkout of StableHLO's repository: its folder stablehlo/testdata is read. tests/python/support/stablehlo_modules.py
+CHECKOUT is a checkout of StableHLO's repository: its folders stablehlo/testdata and stablehlo/tests/interpret are read. tests/python/support/stablehlo_modules.py
 judges a module. The run fails unless exactly the modules that tests/stablehlo/differs.txt lists differ. --page writes docs/generated/stablehlo.md
 after a run of all modules.
 """
@@ -25,10 +25,27 @@ sys.path[:0] = [str(ROOT / "build" / "release" / "python"), str(ROOT / "tests" /
 KINDS = ("right", "refused", "not judged", "wrong")
 
 
-def judged(path: Path) -> tuple[Path, str]:
+def judged(work: tuple[str, Path, int]) -> tuple[str, str]:
     import stablehlo_modules
 
-    return path, stablehlo_modules.judged(path)
+    name, path, part = work
+    return name, stablehlo_modules.judged(path, part)
+
+
+def modules(checkout: Path) -> dict[str, tuple[Path, int]]:
+    """File and number of each module, by name: "dynamic/add.mlir", "interpret/add.mlir#2"."""
+    import stablehlo_modules
+
+    named = {}
+    for folder in (checkout / "stablehlo" / "testdata", checkout / "stablehlo" / "tests" / "interpret"):
+        for path in sorted(folder.rglob("*.mlir")):
+            if path.name == "check.mlir":  # it tests the checks
+                continue
+            is_split = path.parent.name == "interpret"
+            name = str(path.relative_to(folder.parent if folder.name == "interpret" else folder))
+            for part in range(stablehlo_modules.parts(path)):
+                named[f"{name}#{part}" if is_split else name] = (path, part)
+    return named
 
 
 def kind_of(text: str) -> str:
@@ -76,7 +93,8 @@ def page(found: dict[str, str]) -> str:
         "StableHLO tests its operations with modules that hold inputs and expected results. `make test-stablehlo` converts each to",
         "ONNX, runs it in onnxruntime at its default level and in Sardonyx's evaluator, and compares: shapes, dtypes, integers and",
         "booleans exactly, floats within a few units in the last place of the largest magnitude, or within the ten-thousandth that",
-        "the module allows. Modules with dynamic sizes hold no values: XLA's CPU compiler runs them on random inputs.",
+        "the module allows. Modules with dynamic sizes hold no values: XLA's CPU compiler runs them on random inputs. Those of the",
+        "interpreter's tests hold everything, and run as written, without passes.",
         "",
         f"Counted {datetime.now(UTC):%Y-%m-%d} at {commit.stdout.strip()}: {len(found):,} modules.",
         "",
@@ -108,13 +126,12 @@ def main() -> int:
     folder = given.checkout / "stablehlo" / "testdata"
     if not folder.is_dir():
         parser.error(f"{folder} is no folder: expected a checkout of StableHLO's repository")
-    names = {str(p.relative_to(folder)): p for p in sorted(folder.rglob("*.mlir"))}
-    wanted = [p for n, p in names.items() if not given.patterns or any(fnmatch.fnmatch(n, q) for q in given.patterns)]
-    found = {}
+    named = modules(given.checkout)
+    wanted = [
+        (n, *at) for n, at in named.items() if not given.patterns or any(fnmatch.fnmatch(n, q) for q in given.patterns)
+    ]
     with multiprocessing.get_context("spawn").Pool(given.n, maxtasksperchild=400) as pool:
-        for path, text in pool.imap_unordered(judged, wanted, chunksize=4):
-            found[str(path.relative_to(folder))] = text
-    found = dict(sorted(found.items()))
+        found = dict(sorted(pool.imap_unordered(judged, wanted, chunksize=4)))
     wrong = faults(found, is_whole=not given.patterns)
     for fault in wrong:
         print(fault[:300])

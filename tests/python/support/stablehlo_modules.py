@@ -3,6 +3,8 @@ Sardonyx's evaluator.
 
 A static module calls @inputs, a function and @expected, and compares: what it compares with is what the model must
 return. A dynamic module has only the function; XLA's CPU compiler runs it on random inputs, all open sizes being 5.
+
+A file of the interpreter's tests holds several modules, each with a function that compares what it computes.
 """
 
 import re
@@ -26,11 +28,18 @@ _TYPES |= {f"f{n}": np.dtype(f"f{n // 8}") for n in (16, 32, 64)}
 _TYPES |= {f"{u}i{n}": np.dtype(f"{u or 'i'}{n // 8}") for u in ("u", "") for n in (8, 16, 32, 64)}
 
 
-def judged(path: Path) -> str:
+def parts(path: Path) -> int:
+    """How many modules are in a file."""
+    return path.read_text().count("// -----\n") + 1 if path.parent.name == "interpret" else 1
+
+
+def judged(path: Path, part: int) -> str:
     """ "" if the model computes what the module does; else who refuses it, or what differs."""
     text = path.read_text()
     try:
         kind = path.parent.name
+        if kind == "interpret":
+            return _judged_checks(text.split("// -----\n")[part])
         return _judged_dynamic(text) if kind == "dynamic" else _judged_static(text)
     except sardonyx.Error as e:
         return "refused: " + " ".join([e.message, *e.notes])
@@ -55,6 +64,43 @@ def _judged_dynamic(text: str) -> str:
     except Exception as e:
         return f"not judged: XLA refuses: {_told(e)}"
     return _compared(model, arguments, expected, None)
+
+
+def _judged_checks(text: str) -> str:
+    """Of a module that checks its own results: what it checks is returned, and so is what it expects."""
+    found, expected = [], []
+
+    def returned(m: re.Match) -> str:
+        how, value, other, type_text = m["how"], m["value"], m["other"].strip(), m["type"].strip()
+        found.append((value, type_text))
+        name = other if other.startswith("%") else f"%expected{len(expected)}"
+        expected.append((name, type_text))
+        almost.append("almost" in how or "close" in how)
+        return "" if other.startswith("%") else f"{name} = stablehlo.constant {other} : {type_text}"
+
+    almost: list[bool] = []
+    check = r"check\.(?P<how>expect_\w+) (?P<value>%[\w#]+), (?P<other>%[\w#]+|dense<.*?>)(?:, [^:\n]*)? : (?P<type>tensor<[^,\n]*>)[^\n]*"
+    body = re.sub(check, returned, text, flags=re.DOTALL)
+    if not found or "check." in body or text.count("func.func") != 1:
+        sardonyx.convert(text.encode(), to="onnx")
+        return "not judged: the module has no check of one function's results"
+    results = [*found, *expected]
+    body = re.sub(r"func\.func @([^(]*)\(\)", r"func.func @\1() -> (" + ", ".join(t for _, t in results) + ")", body)
+    last = f"return {', '.join(v for v, _ in results)} : {', '.join(t for _, t in results)}"
+    body = re.sub(r"\n\s*(func\.)?return\s*\n", "\n" + last + "\n", body)
+    model = sardonyx.convert(body.encode(), to="onnx", passes="none")
+    for name, run in (("onnxruntime", _in_onnxruntime), ("the evaluator", _in_evaluator)):
+        try:
+            values = run(model, [])
+        except Exception as e:
+            if name == "onnxruntime" and re.search("NOT_IMPLEMENTED|Type Error: Type|Numpy type", str(e)):
+                continue  # it has no such elements: of 2 bits, or 8 bits without a sign
+            return f"{name} refuses: {_told(e)}"
+        try:
+            compare(values[len(found) :], values[: len(found)], ALMOST if any(almost) else None)
+        except AssertionError as e:
+            return f"differs in {name}: {e}"
+    return ""
 
 
 def _compared(module, arguments, expected, tolerance) -> str:
