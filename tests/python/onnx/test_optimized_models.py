@@ -98,13 +98,16 @@ def test_results_stay(kind: str, how: str) -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("kind", MODELS)
 def test_no_result_is_only_larger(kind: str, tmp_path: Path) -> None:
-    """Never more nodes, and more bytes only where the table shows which operators they saved."""
+    """Never more nodes, and more bytes only where the table shows which operators they saved; but for averages that
+    onnxruntime 1.23 computes wrongly, before which a Pad is written."""
     source, target = tmp_path / "model.onnx", tmp_path / "out.onnx"
     wrong = []
     for name, model in backend_models(kind).items():
         onnx.save(model, source)
         _, report = sardonyx.optimize(source, target, return_report=True)
         assert report.bytes == target.stat().st_size
+        if any(p["name"] == "guard_fusions" and p["counts"].get("average", 0) for p in report.passes):
+            continue
         more_bytes = report.bytes > source.stat().st_size
         if report.nodes > report.before["nodes"] or (more_bytes and report.ops == report.before["ops"]):
             wrong.append(f"{name}: {report.before} became {report.bytes} bytes, {report.ops}")
