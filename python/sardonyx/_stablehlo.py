@@ -10,6 +10,7 @@ from sardonyx import _sardonyx as native
 from sardonyx import report as reports
 from sardonyx._error import Error
 from sardonyx._require import known_keywords, one_of
+from sardonyx._values import precision_of
 
 _SUFFIXES = (".mlir", ".mlirbc", ".stablehlo")
 # How a module begins as text, behind comments; and the first bytes of bytecode.
@@ -37,6 +38,7 @@ def to_onnx(
     opset: int | None = None,
     target: str | None = None,
     passes: str | Sequence[str] = "onnx",
+    precision: str | None = None,
     strict: bool = False,
     provenance: Literal["off", "line", "full"] | bool = "line",
     return_mode: Literal["proto", "ir", "file"] | None = None,
@@ -52,6 +54,8 @@ def to_onnx(
     if path is not None:
         native.require_output_name(path)
     wanted_passes, pass_options = _convert._passes(passes)
+    if precision is not None:
+        pass_options = [*pass_options, ("precision", precision_of(precision))]
     report = reports.Report(model_name)
     with _convert._one_error("reading the module"):
         program = native.read_stablehlo(_source_of(module))

@@ -33,7 +33,7 @@ const Magic kMagics[] = {
     {4, "TFL3"sv, "a TensorFlow Lite model", "help: convert it with tf2onnx (python -m tf2onnx.convert --tflite FILE)"},
     {4, "ORTM"sv, "a model in onnxruntime's own format (.ort)", "help: optimize the ONNX model that it was made from"},
     {0, "\x93NUMPY"sv, "a NumPy array", "help: arrays are inputs: `sardonyx run MODEL -i x=FILE.npy`"},
-    {0, "ML\xefR"sv, "MLIR bytecode (StableHLO)", "help: `sardonyx convert` takes the JAX function itself"},
+    {0, "ML\xefR"sv, "MLIR bytecode (StableHLO)", "help: name it .mlirbc, and `sardonyx convert` reads it"},
     {0, "ftrt"sv, "a TensorRT engine", "help: optimize the ONNX model that it was made from"},
     {0, "ptrt"sv, "a TensorRT engine", "help: optimize the ONNX model that it was made from"},
     {0, "\x1f\x8b"sv, "compressed with gzip", kUnpack},

@@ -51,7 +51,8 @@ std::unique_ptr<Model> load_stablehlo(const std::filesystem::path& path, const R
     return read_module({file->bytes(), file, file.get()}, path.string(), options);
   } catch (const Error& e) {
     if (e.code() == ErrorCode::kParse) throw;  // it names the file
-    if (e.code() == ErrorCode::kUnsupported) throw e.with_note(fmt::format("in file {}", path.string()));
+    if (e.code() == ErrorCode::kUnsupported || mlir::is_bytecode(file->bytes()))
+      throw e.with_note(fmt::format("in file {}", path.string()));
     throw explained(e, file->bytes(), "a StableHLO module").with_note(fmt::format("in file {}", path.string()));
   }
 }

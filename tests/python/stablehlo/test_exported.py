@@ -146,3 +146,14 @@ def test_a_foreign_call_is_refused_by_its_target():
       return %0 : tensor<3xf32> } }"""
     with pytest.raises(sardonyx.Error, match="the target 'mine'"):
         sardonyx.convert(text.encode(), to="onnx")
+
+
+def test_half_precision_and_damaged_artifacts(tmp_path):
+    e = exported(softmax_of_rows, ["B, 3"])
+    half = sardonyx.convert(e, to="onnx", precision="f16")
+    assert any(n.op_type == "Cast" for n in half.graph.node)
+    (tmp_path / "cut.mlirbc").write_bytes(e.mlir_module_serialized[:200])
+    with pytest.raises(sardonyx.Error, match=r"(?s)at byte \d+.*cut\.mlirbc") as told:
+        sardonyx.convert(tmp_path / "cut.mlirbc", tmp_path / "m.onnx")
+    assert "not a StableHLO module" not in str(told.value)
+    assert not (tmp_path / "m.onnx").exists()
