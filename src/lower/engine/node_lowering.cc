@@ -38,8 +38,9 @@ std::optional<double> NodeLowering::splat_value(size_t i) const {
 Value* NodeLowering::like(const Value* x, double v) const { return builder_.scalar(x->dtype(), v); }
 
 std::vector<Value*> NodeLowering::inline_body(const Graph& body, std::span<Value* const> args, Builder& b) const {
-  SX_CHECK(body.inputs().size() == args.size(),
-           fmt::format("the body of '{}' takes {} operands, not {}", node.op().name, body.inputs().size(), args.size()));
+  if (body.inputs().size() != args.size())
+    throw Error(ErrorCode::kInvalidModel,
+                fmt::format("the body of '{}' takes {} operands, not {}", node.op().name, body.inputs().size(), args.size()));
   for (size_t i = 0; i < args.size(); ++i) engine_.bind(*body.input(i), args[i]);
   engine_.lower_body(body, node, b);
   std::vector<Value*> results;

@@ -113,6 +113,7 @@ bool has_known_axes(std::string_view primitive) {
                                                              "gather",
                                                              "iota",
                                                              "pad",
+                                                             "reduce",
                                                              "reduce_and",
                                                              "reduce_max",
                                                              "reduce_min",
@@ -125,6 +126,12 @@ bool has_known_axes(std::string_view primitive) {
                                                              "reduce_window_sum",
                                                              "reduce_xor",
                                                              "rev",
+                                                             "scatter",
+                                                             "scatter-add",
+                                                             "scatter-max",
+                                                             "scatter-min",
+                                                             "scatter-mul",
+                                                             "scatter-sub",
                                                              "slice",
                                                              "sort",
                                                              "split",
@@ -176,15 +183,36 @@ void check_counts(const Node& eqn) {
     contradicts(eqn, fmt::format("the primitive cannot have {} operands and {} results", eqn.num_inputs(), eqn.num_results()));
 }
 
+namespace {
+
+// Operands of one rank, as many initial values, and a body that combines two of each.
+void check_reduce(const Node& eqn) {
+  const size_t n = eqn.num_inputs() / 2;
+  if (eqn.num_inputs() != 2 * n || eqn.num_results() != n || eqn.bodies().size() != 1)
+    contradicts(eqn, "it needs an initial value and a result for each operand, and a body");
+  const Graph& body = *eqn.bodies()[0].graph;
+  if (body.inputs().size() != 2 * n || body.outputs().size() != n)
+    contradicts(eqn, fmt::format("its body has {} inputs and {} results", body.inputs().size(), body.outputs().size()));
+  for (size_t i = 1; i < n; ++i) {
+    if (rank_of(eqn.input(i)) != rank_of(eqn.input(0))) contradicts(eqn, "its operands have different numbers of axes");
+  }
+}
+
+}  // namespace
+
 void check_equation(const Node& eqn) {
+  if (eqn.is("reduce")) check_reduce(eqn);
   const int64_t in = rank_of(eqn.input(0)), out = eqn.num_results() > 0 ? rank_of(eqn.result(0)) : -1;
   for (const NamedAttr& a : eqn.attrs().items()) {
     const ParamKind kind = param_kind(a.name);
     switch (kind) {
       case ParamKind::kOther: break;
       case ParamKind::kAxes:
-        // iota has no operand. The other primitives never add axes, so the larger rank is the operand's.
-        if (const auto axes = ints(a.value); axes && (in >= 0 || out >= 0)) check_axes(eqn, a.name, *axes, std::max(in, out));
+        // These name axes of their results, the others of their operands.
+        if (const auto axes = ints(a.value); axes && (in >= 0 || out >= 0)) {
+          const bool is_of_result = eqn.is("iota") || eqn.is("expand_dims") || eqn.is("stack") || in < 0;
+          check_axes(eqn, a.name, *axes, is_of_result ? out : in);
+        }
         break;
       case ParamKind::kPerAxis:
       case ParamKind::kPermutation: {

@@ -61,7 +61,7 @@ size_t Context::depth_of(Dim d) {
 
 Value* Context::dim_vector(Dim d) {
   Value* v = write(model().dims(), d);
-  SX_CHECK(v != nullptr, "an unknown size cannot be computed at run time");
+  if (v == nullptr) throw Error(ErrorCode::kInvalidModel, "a size is not known, and the model needs it when it runs");
   return v;
 }
 

@@ -15,6 +15,9 @@ namespace sardonyx::stablehlo_to_jax {
 const Type* Lowering::out_type(size_t i, std::span<const Dim> dims) const {
   const Type* stated = node.result(i)->type();
   SX_CHECK(stated != nullptr && stated->ranked(), "a result of StableHLO has a type");
+  if (!dims.empty() && dims.size() != stated->rank())
+    throw Error(ErrorCode::kInvalidModel, fmt::format("result {} of '{}' has {} axes, and its operands and attributes give {}",
+                                                      i, node.op().name, stated->rank(), dims.size()));
   DimList known(stated->dims().begin(), stated->dims().end());
   for (size_t axis = 0; axis < known.size(); ++axis) {
     if (!known[axis].is_unknown()) continue;
@@ -100,8 +103,9 @@ Ints Lowering::ints_field(std::string_view name, std::string_view field) const {
 std::vector<Ints> Lowering::rows_attr(std::string_view name) const {
   const TensorPtr& t = need<TensorPtr>(node, name, attr(name), "a tensor");
   const auto all = t->to_ints();
-  if (t->rank() != 2 || !all)
-    throw Error(ErrorCode::kInvalidModel, fmt::format("attribute '{}' of '{}' is no matrix of integers", name, node.op().name));
+  if (t->rank() != 2 || t->shape()[1] != 2 || !all)
+    throw Error(ErrorCode::kInvalidModel,
+                fmt::format("attribute '{}' of '{}' has no rows of two integers", name, node.op().name));
   std::vector<Ints> rows;
   for (int64_t i = 0; i < t->shape()[0]; ++i) {
     const auto first = all->begin() + i * t->shape()[1];

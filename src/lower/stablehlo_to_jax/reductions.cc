@@ -56,6 +56,7 @@ Values lower_reduce(Lowering& ctx) {
   const Ints axes = ctx.ints_attr("dimensions");
   const size_t n = ctx.num_inputs() / 2;
   for (size_t i = 1; i < n; ++i) {
+    if (ctx.in_rank(i) != ctx.in_rank(0)) throw Error(ErrorCode::kInvalidModel, "operands have different numbers of axes");
     for (size_t axis = 0; axis < ctx.in_rank(i); ++axis) ctx.context().equate(ctx.in_dims(0)[axis], ctx.in_dims(i)[axis]);
   }
   const DimList dims = without(ctx.in_dims(0), axes);

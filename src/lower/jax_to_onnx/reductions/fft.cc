@@ -8,6 +8,9 @@
 //
 // For sizes other than powers of two, onnxruntime's DFT computes its angles in the type of x: an error of
 // 1e-4 at 400 elements of f32.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -213,6 +216,17 @@ std::vector<Value*> complex_fft(Lowering& ctx) {
   auto is_kind = [&](std::string_view name) { return kind == name || kind.ends_with("." + std::string(name)); };
   bool is_rfft = is_kind("RFFT"), is_irfft = is_kind("IRFFT"), inverse = is_irfft || is_kind("IFFT");
   if (!is_rfft && !inverse && !is_kind("FFT")) ctx.unsupported("the kind of transform is '" + kind + "'");
+  if (is_complex(ctx.in_dtype(0)) == is_rfft || (!is_rfft && !is_irfft && ctx.out_dtype(0) != ctx.in_dtype(0)))
+    throw Error(ErrorCode::kInvalidModel, fmt::format("a transform {} of {}", kind, to_string(ctx.in_dtype(0))));
+  if (lengths.empty() || first < 0) throw Error(ErrorCode::kInvalidModel, "fft_lengths must name one to all of the last axes");
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    const Dim has = ctx.in_dims(0)[static_cast<size_t>(first) + i], n = lengths[i];
+    if (!has.is_int() || !n.is_int()) continue;
+    const int64_t wanted = is_irfft && i + 1 == lengths.size() ? n.value() / 2 + 1 : n.value();
+    if (n.value() < 0 || has.value() != wanted)
+      throw Error(ErrorCode::kInvalidModel,
+                  fmt::format("a transform of length {} of an axis of size {}", n.value(), has.value()));
+  }
   Value* x = ctx.in(0);
   Transform transform(ctx, ctx.stored_out_type()->dtype(), inverse);
   if (is_rfft) x = transform.of_real(x, lengths.back());
