@@ -12,8 +12,9 @@ from sardonyx import _sardonyx  # noqa: E402
 
 # What release 9.0 does not have yet.
 LATER = {"fuse_gelu_sigmoid_approximation"} if os.environ.get("COREMLTOOLS_TESTS_OF", "9.0") == "9.0" else set()
-# Conversions from ONNX need it; no preset has it.
+# Conversions from ONNX need them, or weights on request; no preset has them.
 OWN = {
+    "compress_weights",
     "share_transposed_weights",
     "merge_axes_beyond_five",
     "fuse_masked_attention",
