@@ -15,9 +15,6 @@ namespace sardonyx::stablehlo_to_jax {
 const Type* Lowering::out_type(size_t i, std::span<const Dim> dims) const {
   const Type* stated = node.result(i)->type();
   SX_CHECK(stated != nullptr && stated->ranked(), "a result of StableHLO has a type");
-  if (!dims.empty() && dims.size() != stated->rank())
-    throw Error(ErrorCode::kInvalidModel, fmt::format("result {} of '{}' has {} axes, and its operands and attributes give {}",
-                                                      i, node.op().name, stated->rank(), dims.size()));
   DimList known(stated->dims().begin(), stated->dims().end());
   for (size_t axis = 0; axis < known.size(); ++axis) {
     if (!known[axis].is_unknown()) continue;

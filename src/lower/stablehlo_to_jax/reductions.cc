@@ -26,6 +26,12 @@ DimList without(std::span<const Dim> dims, const Ints& axes) {
   return kept;
 }
 
+// The type of result i, which has these sizes.
+const Type* reduced_type(const Lowering& ctx, size_t i, const DimList& dims) {
+  if (ctx.out_rank(i) != dims.size()) throw Error(ErrorCode::kInvalidModel, "a result has another number of axes");
+  return ctx.out_type(i, dims);
+}
+
 // Whether v counts 0, 1, 2, .. along `axis`.
 bool counts_along(const Value& v, int64_t axis) {
   const Node* n = v.def();
@@ -61,7 +67,7 @@ Values lower_reduce(Lowering& ctx) {
   }
   const DimList dims = without(ctx.in_dims(0), axes);
   std::vector<const Type*> types;
-  for (size_t i = 0; i < n; ++i) types.push_back(ctx.out_type(i, dims));
+  for (size_t i = 0; i < n; ++i) types.push_back(reduced_type(ctx, i, dims));
   const DType element = ctx.in_dtype(0);
   std::string_view how = n == 1 ? for_elements(combiner(body), element) : std::string_view();
   if (how == "sub") how = {};
@@ -143,7 +149,7 @@ Values reduced_windows(Lowering& ctx, size_t n, const Windows& w, const Graph& b
     dims.push_back(d.add(d.floordiv(d.sub(whole, spread(w.size[i], w.dilation[i])), Dim::of(w.stride[i])), Dim::of(1)));
   }
   std::vector<const Type*> types;
-  for (size_t i = 0; i < n; ++i) types.push_back(ctx.out_type(i, dims));
+  for (size_t i = 0; i < n; ++i) types.push_back(reduced_type(ctx, i, dims));
   AttrInit params{attr("base_dilation", w.base), attr("padding", rows(w.padding)), attr("window_dilation", w.dilation),
                   attr("window_dimensions", sizes_param(w.size)), attr("window_strides", w.stride)};
   const std::string_view how = n == 1 && ctx.in_dtype(0) != DType::kBool ? combiner(body) : std::string_view();
