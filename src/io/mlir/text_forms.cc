@@ -95,12 +95,8 @@ void TextReader::reduce_form(Reading& op) {
   while (in_.take("(")) {
     for (auto* list : {&elements, &accumulators}) {
       if (list == &accumulators) in_.expect(",");
-      Argument a;
-      a.name = in_.sigil_name('%', "an argument like %arg0");
-      in_.expect(":");
-      a.type = type();
+      list->push_back(argument());
       (void)optional_location();
-      list->push_back(a);
     }
     in_.expect(")");
   }

@@ -87,11 +87,7 @@ void TextReader::function_arguments(Graph& graph, std::vector<PortDraft>& drafts
   in_.expect("(");
   if (in_.take(")")) return;
   do {
-    Argument a;
-    a.name = in_.sigil_name('%', "an argument like %arg0");
-    in_.expect(":");
-    a.type = type();
-    argument(graph, a);
+    define_argument(graph, argument());
     PortDraft& draft = drafts.emplace_back();
     if (in_.peek() == '{') dictionary(draft.attributes);
     const Location& l = builder_.location(optional_location());
@@ -172,18 +168,24 @@ void TextReader::generic_function(const AttrInit& attributes, Graph& body) {
 
 // --- regions
 
-void TextReader::argument(Graph& graph, const Argument& a) { define(a.name, in_.at(), {builder_.add_input(graph, a.type), 1}); }
+TextReader::Argument TextReader::argument() {
+  Argument a;
+  a.name = in_.sigil_name('%', "an argument like %arg0");
+  in_.expect(":");
+  a.type = type();
+  return a;
+}
+
+void TextReader::define_argument(Graph& graph, const Argument& a) {
+  define(a.name, in_.at(), {builder_.add_input(graph, a.type), 1});
+}
 
 // ^bb0(%x: type loc(...), ...):
 void TextReader::block_arguments(Graph& graph) {
   (void)in_.sigil_name('^', "a block");
   if (in_.take("(") && !in_.take(")")) {
     do {
-      Argument a;
-      a.name = in_.sigil_name('%', "an argument like %arg0");
-      in_.expect(":");
-      a.type = type();
-      argument(graph, a);
+      define_argument(graph, argument());
       (void)optional_location();
     } while (in_.take(","));
     in_.expect(")");
@@ -195,7 +197,7 @@ Graph& TextReader::region(std::span<const Argument> arguments) {
   Graph& graph = builder_.model().new_graph();
   const size_t outer = scope();
   in_.expect("{");
-  for (const Argument& a : arguments) argument(graph, a);
+  for (const Argument& a : arguments) define_argument(graph, a);
   if (in_.peek() == '^') block_arguments(graph);
   region_body(graph);
   leave(outer);

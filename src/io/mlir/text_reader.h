@@ -48,7 +48,8 @@ class TextReader : private TextAttributes {
   Graph& region(std::span<const Argument> arguments);
   void region_body(Graph& graph);
   void block_arguments(Graph& graph);
-  void argument(Graph& graph, const Argument& argument);
+  Argument argument();  // %x: type
+  void define_argument(Graph& graph, const Argument& argument);
 
   // --- names
   void define(std::string_view name, size_t at, Results results);

@@ -18,7 +18,7 @@ Values lower_compare(Lowering& ctx) {
   const auto make = [&](std::string_view primitive, Value* a, Value* b) { return ctx.make(primitive, {a, b}, type); };
   const bool total = ctx.string_attr("compare_type") == "TOTALORDER" && is_float(x->dtype());
   if (total) {
-    // IEEE 754's totalOrder tells NaNs apart; XLA's order on them is by bits too.
+    // JAX's order has every NaN behind the numbers; StableHLO's has NaNs with a sign before them.
     if (direction == "LT") return {make("lt_to", x, y)};
     if (direction == "LE") return {make("le_to", x, y)};
     if (direction == "GT") return {make("lt_to", y, x)};
