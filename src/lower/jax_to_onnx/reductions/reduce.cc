@@ -255,8 +255,11 @@ std::vector<Value*> lower_reduce_or(Lowering& ctx) { return reduce_axes(ctx, "or
 std::vector<Value*> lower_reduce_xor(Lowering& ctx) { return reduce_axes(ctx, "xor"); }
 
 // A Scan over rows with a Scan over elements inside; a single row needs no outer Scan.
-std::vector<Value*> fold_rows(Lowering& ctx, const Graph& jaxpr, std::span<Value* const> xs, std::span<Value* const> inits) {
-  size_t n = xs.size();
+std::vector<Value*> fold_rows(Lowering& ctx, const Graph& jaxpr, std::span<Value* const> operands,
+                              std::span<Value* const> inits, Value* counts) {
+  const size_t n = operands.size();
+  std::vector<Value*> xs(operands.begin(), operands.end());
+  if (counts != nullptr) xs.push_back(counts);
   Types& types = ctx.b.types();
   auto scan_elements = [&](Lowering& in, std::span<Value* const> rows) {
     Graph& body = in.make_body("body", [&](Lowering& inside) {
@@ -265,12 +268,17 @@ std::vector<Value*> fold_rows(Lowering& ctx, const Graph& jaxpr, std::span<Value
         const Type* rows_type = xs[i % n]->type();  // a complex element is a pair
         args.push_back(inside.b.graph().add_input({}, types.with_dims(rows_type, rows_type->dims().subspan(2))));
       }
-      for (Value* result : inside.inline_body(jaxpr, args)) inside.b.graph().add_output(*result, {}, result->type());
+      std::vector<Value*> folded = inside.inline_body(jaxpr, args);
+      if (counts != nullptr) {
+        Value* does_count = inside.b.graph().add_input({}, types.scalar(DType::kBool));
+        for (size_t i = 0; i < n; ++i) folded[i] = inside.b.Where(does_count, folded[i], args[i]);
+      }
+      for (Value* result : folded) inside.b.graph().add_output(*result, {}, result->type());
     });
     std::vector<Value*> inputs(inits.begin(), inits.end());
     inputs.insert(inputs.end(), rows.begin(), rows.end());
     std::vector<Value*> results;
-    for (Value& v : in.b.Scan(inputs, body, {.num_scan_inputs = static_cast<int64_t>(n)}).results()) results.push_back(&v);
+    for (Value& v : in.b.Scan(inputs, body, {.num_scan_inputs = std::ssize(xs)}).results()) results.push_back(&v);
     return results;
   };
   std::vector<Value*> results;
@@ -286,7 +294,7 @@ std::vector<Value*> fold_rows(Lowering& ctx, const Graph& jaxpr, std::span<Value
       rows.push_back(inside.b.graph().add_input({}, types.with_dims(x->type(), x->type()->dims().subspan(1))));
     for (Value* result : scan_elements(inside, rows)) inside.b.graph().add_output(*result, {}, result->type());
   });
-  for (Value& v : ctx.b.Scan(xs, body, {.num_scan_inputs = static_cast<int64_t>(n)}).results()) results.push_back(&v);
+  for (Value& v : ctx.b.Scan(xs, body, {.num_scan_inputs = std::ssize(xs)}).results()) results.push_back(&v);
   return results;
 }
 

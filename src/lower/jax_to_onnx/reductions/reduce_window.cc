@@ -234,10 +234,18 @@ Value* windows_as_rows(Lowering& ctx, Value* x, const Window& w, Value* fill) {
   return ctx.reshape(ctx.transpose(x, order), rows);
 }
 
+// Which elements of the windows are elements of the operand, as rows; null if all are.
+Value* inside_rows(Lowering& ctx, const Window& w) {
+  const auto is_none = [](const Padding& p) { return p.low.is(0) && p.high.is(0) && p.interior == 0; };
+  if (std::ranges::all_of(w.padding, is_none)) return nullptr;
+  Value* all = ctx.expand(ctx.b.scalar_int(DType::kBool, 1), ctx.in_dims(0));
+  return windows_as_rows(ctx, all, w, ctx.b.scalar_int(DType::kBool, 0));
+}
+
 }  // namespace
 
 // Every window starts from the initial value. As in XLA on CPUs, positions outside of x do not count. Any
-// other body folds the windows element by element, with the initial value as padding.
+// other body folds the windows element by element.
 std::vector<Value*> lower_reduce_window(Lowering& ctx) {
   auto inputs = ctx.operands();
   Window w = window_of(ctx);
@@ -246,7 +254,7 @@ std::vector<Value*> lower_reduce_window(Lowering& ctx) {
     return {combine(ctx, *r, by_axis(ctx, *r, inputs[0], w, identity_element(ctx, *r, inputs[0]->dtype())), inputs[1])};
   std::vector<Value*> xs;
   for (size_t i = 0; i < n; ++i) xs.push_back(windows_as_rows(ctx, inputs[i], w, inputs[n + i]));
-  auto results = fold_rows(ctx, *ctx.node.bodies()[0].graph, xs, std::span(inputs).subspan(n));
+  auto results = fold_rows(ctx, *ctx.node.bodies()[0].graph, xs, std::span(inputs).subspan(n), inside_rows(ctx, w));
   for (size_t i = 0; i < n; ++i) results[i] = ctx.reshape_like(results[i], ctx.out_type(i));
   return results;
 }
@@ -268,7 +276,7 @@ std::vector<Value*> complex_reduce_window(Lowering& ctx) {
     xs.push_back(join(windows));
     inits.push_back(ctx.in(n + i));
   }
-  auto results = fold_rows(ctx, *ctx.node.bodies()[0].graph, xs, inits);
+  auto results = fold_rows(ctx, *ctx.node.bodies()[0].graph, xs, inits, has_neutral ? nullptr : inside_rows(ctx, w));
   for (size_t i = 0; i < n; ++i) results[i] = ctx.reshape_like(results[i], ctx.stored_out_type(i));
   return results;
 }

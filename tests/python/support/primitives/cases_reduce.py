@@ -165,6 +165,9 @@ def first_of_greatest(x, y):
 WINDOW = {"window_dimensions": (2, 3), "window_strides": (1, 2), "padding": ((0, 1), (1, 0))}
 add("reduce_window with a body of one's own", lambda x: lax.reduce_window(x, np.float32(0), lambda p, q: p * q + p + q, **WINDOW),
     Arg("f32[5,7]", -0.5, 0.5), covers="reduce_window")
+add("reduce_window from a number that padding would change",
+    lambda x: lax.reduce_window(x, np.float32(0.5), lambda p, q: p * q + p + q, **WINDOW),
+    Arg("f32[5,7]", -0.5, 0.5), covers="reduce_window")
 add("reduce_window of the batch with a body of one's own",
     lambda x: lax.reduce_window(x, np.float32(0), lambda p, q: p * q + p + q, (1, 3), (1, 2), "VALID"),
     Arg("f32[B,7]", -0.5, 0.5), covers="reduce_window")
