@@ -52,20 +52,21 @@ void add_nodes(ModelCounts& counts, const char* op, size_t count) {
   counts.ops[op] += count;
 }
 
-// Moves passes that quantize out of the end of a request. They run after everything else, not compared, as
-// they change results by more than verification allows. It has no passes if the request does not end so.
-PassRequest take_quantization(PassRequest& request) {
-  const auto quantizes = [](std::string_view pass) {
-    return pass == "quantize_products" || pass == "quantize_weights" || pass == "compress_weights";
+// Moves passes that run after verification out of the end of a request. It has no passes if the request does
+// not end so.
+PassRequest take_last(PassRequest& request) {
+  const auto is_last = [](std::string_view name) {
+    const CatalogPass* pass = find_pass(name);
+    return pass != nullptr && pass->pass.is_after_verification;
   };
   PassRequest last{.passes = {}, .strict = true, .explain = request.explain, .observer = request.observer};
-  while (!request.passes.empty() && quantizes(request.passes.back())) {
+  while (!request.passes.empty() && is_last(request.passes.back())) {
     last.passes.insert(last.passes.begin(), std::move(request.passes.back()));
     request.passes.pop_back();
   }
   if (last.passes.empty()) return last;
   const auto [first, end] = std::ranges::stable_partition(
-      request.options, [&](const auto& option) { return !quantizes(option.first.substr(0, option.first.find('.'))); });
+      request.options, [&](const auto& option) { return !is_last(option.first.substr(0, option.first.find('.'))); });
   last.options.assign(first, end);
   request.options.erase(first, end);
   return last;
@@ -85,8 +86,8 @@ int first_opset(Model& m, int asked, const PassRequest& quantization, bool choos
   const int needed =
       std::max(narrows ? onnx::opset_of_narrow_weights(m, given) : 0, multiplies ? onnx::kDynamicQuantization : 0);
   if (asked != 0 && asked < needed)
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("opset {} cannot hold such weights: they need opset {}", asked, needed));
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("opset {} cannot hold such {}: they need opset {}", asked,
+                                                         narrows ? "weights" : "products", needed));
   const auto has = m.opset_version("");
   return asked == 0 && has && *has < needed ? needed : asked;
 }
@@ -164,7 +165,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   std::optional<KeptNames> names;
   if (options.keep_names) names.emplace(m);
   OutsideNames outside(m);
-  PassRequest request = options.request, quantization = take_quantization(request);
+  PassRequest request = options.request, quantization = take_last(request);
   const bool chooses = options.max_error > 0;
   const int opset = first_opset(m, options.opset, quantization, chooses);
   KeptOrigins origins(m, /*all=*/opset != 0);

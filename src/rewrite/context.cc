@@ -199,6 +199,12 @@ Pass Pass::not_idempotent(std::string_view why) const {
   return p;
 }
 
+Pass Pass::after_verification() const {
+  Pass p = *this;
+  p.is_after_verification = true;
+  return p;
+}
+
 Numerics Pass::numerics() const {
   Numerics loosest = walk_numerics;
   for (const Rule& r : rules) loosest = std::max(loosest, r.numerics);

@@ -119,15 +119,18 @@ class PassContext : public KnownValues {
   PassLog log;
   const PassOptions& options() const { return *options_; }  // of the running pass
 
-  Observer* observer() const { return observer_; }  // null: nobody watches
+  Observer* observer() const { return observer_; }           // null: nobody watches
+  const Calibration* calibration() const { return runs_; }  // null: there are no runs to learn from
 
   // For the driver: `pass` runs from here on. `options` must outlive that run.
   void begin(std::string_view pass, const PassOptions& options);
   void observe_with(Observer* observer) { observer_ = observer; }
+  void calibrate_with(const Calibration* runs) { runs_ = runs; }
 
  private:
   const PassOptions* options_;
   Observer* observer_ = nullptr;
+  const Calibration* runs_ = nullptr;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -238,6 +241,9 @@ class Pass {
   Pass option(std::string_view name, std::string_view meaning) const;
   // Declares that the result is not a fixed point, and why.
   Pass not_idempotent(std::string_view why) const;
+  // Declares that it changes results by more than verification allows, as somebody asked for. At the end of a
+  // request it runs when the rest is verified.
+  Pass after_verification() const;
 
   std::vector<Rule> rules;
   GraphWalk graph_walk;
@@ -246,6 +252,7 @@ class Pass {
   std::vector<std::pair<std::string_view, std::string_view>> options;
   NeededOps needed_ops;
   std::string_view no_fixed_point;
+  bool is_after_verification = false;
 
   Numerics numerics() const;  // the loosest of its parts
 

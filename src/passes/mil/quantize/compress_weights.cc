@@ -26,18 +26,19 @@
 #include <optional>
 #include <ranges>
 #include <tuple>
-#include <unordered_set>
 
 #include "passes/compress/bits.h"
 #include "passes/compress/encode.h"
 #include "passes/compress/palette.h"
 #include "passes/compress/sparse.h"
+#include "passes/compress/weights.h"
 #include "passes/mil/named.h"
 #include "passes/mil/params.h"
-#include "passes/option_lists.h"
 
 namespace sardonyx::mil {
 namespace {
+
+using compress::Axes;
 
 constexpr int kIos16 = 7, kIos18 = 9;  // whose specifications have compressed weights, and blocks and groups
 
@@ -135,21 +136,6 @@ void check_target(int version, const Wanted& wanted) {
     require(kIos18, "scales for blocks", "help: leave block_size out, or convert with --target iOS18");
 }
 
-// Whether v could be a weight by its payload.
-bool is_large(const Value& v, const Wanted& wanted) {
-  if (!v.is_constant() || (v.dtype() != DType::kF32 && v.dtype() != DType::kF16)) return false;
-  const Tensor& t = *v.constant();
-  return !t.is_promise() && t.rank() >= 2 && t.size() > 0 && t.size() >= wanted.min_elements;
-}
-
-struct Axes {
-  bool is_table = false;  // products decide first where a table is shared with them
-  size_t summed = 1;
-  size_t channel = 0;
-
-  auto order() const { return std::tuple(is_table, summed, channel); }
-};
-
 // How the node reads a weight in that slot; nullopt if that is not one.
 std::optional<Axes> axes_of(Node& n, std::string_view slot, size_t rank, ValueFacts& facts) {
   if (n.unchecked()) return std::nullopt;
@@ -165,7 +151,7 @@ std::optional<Axes> axes_of(Node& n, std::string_view slot, size_t rank, ValueFa
   if (n.is("conv_transpose") && slot == "weight") return Axes{false, 0, 1};
   const bool is_layer = (n.is("conv") || n.is("linear")) && slot == "weight";
   const bool is_recurrent = (n.is("lstm") || n.is("gru") || n.is("rnn")) && slot.starts_with("weight_");
-  return is_layer || is_recurrent ? std::optional(Axes{}) : std::nullopt;
+  return is_layer || is_recurrent ? std::optional(Axes{false, 1, 0}) : std::nullopt;
 }
 
 // The axes by which the users of v read it; nullopt if one of them reads it as something else.
@@ -197,32 +183,17 @@ class Compressor {
       : top_(top),
         context_(context),
         wanted_(wanted_by(context.options())),
-        only_(split_names(context.options().text("only", ""), '\n')) {}
+        filter_{wanted_.min_elements, split_names(context.options().text("only", ""), '\n')} {}
 
   bool run() {
     check_target(Rewriter(top_, context_).version(), wanted_);
     bool changed = false;
-    for (Value* v : weights() | std::views::reverse) changed |= compress(*v);  // each comes before those that are there
+    for (Value* v : compress::large_constants(top_, filter_) | std::views::reverse)
+      changed |= compress(*v);  // each comes before those that are there
     return changed;
   }
 
  private:
-  // In the order of their first users.
-  std::vector<Value*> weights() const {
-    std::vector<Value*> found;
-    std::unordered_set<const Value*> seen;
-    for (Graph* g : graphs_in(top_)) {
-      for (const Node& n : g->nodes()) {
-        for (const Use& u : n.operands()) {
-          if (u.value == nullptr || !is_large(*u.value, wanted_)) continue;
-          if (!only_.empty() && !only_.contains(u.value->name().view())) continue;
-          if (seen.insert(u.value).second) found.push_back(u.value);
-        }
-      }
-    }
-    return found;
-  }
-
   bool compress(Value& v) {
     const auto axes = axes_of(v, context_.facts);
     if (!axes) return false;
@@ -251,12 +222,7 @@ class Compressor {
                                     : wanted_.type.form == Form::kPalette ? "palettized"
                                                                           : "quantized";
     if (const std::string_view name = v.name().view(); !name.empty()) named(b, made, fmt::format("{}_{}", name, suffix));
-    home.replace_uses(v, *made);
-    if (v.def() != nullptr) {
-      home.erase(*v.def());
-    } else {
-      home.erase_constant(v);
-    }
+    compress::replace_constant(v, *made);
     return true;
   }
 
@@ -378,7 +344,7 @@ class Compressor {
   Graph& top_;
   PassContext& context_;
   const Wanted wanted_;
-  const NameSet only_;  // empty: all
+  const compress::Filter filter_;
 };
 
 }  // namespace
@@ -396,7 +362,8 @@ Pass compress_weights() {
       .option("group_size", "palettes: how many channels share a table; 0: all (default)")
       .option("sparsity", "sparse: the share of the weights that become zeros (default: 0.5)")
       .option("only", "names of weights, one per line; the others stay")
-      .option("min_elements", "weights with fewer elements stay (default: 2048)");
+      .option("min_elements", "weights with fewer elements stay (default: 2048)")
+      .after_verification();
 }
 
 }  // namespace sardonyx::mil

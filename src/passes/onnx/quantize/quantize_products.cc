@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "passes/compress/weights.h"
 #include "passes/onnx/quantize/quantize_weights.h"
 #include "rewrite/onnx_rewriter.h"
 #include "support/system/interrupt.h"
@@ -140,12 +141,7 @@ class ProductQuantizer {
       }
     }
     for (Value* weight : replaced_) {
-      if (weight->has_uses()) continue;
-      if (weight->def() != nullptr) {
-        weight->graph()->erase(*weight->def());
-      } else {
-        weight->graph()->erase_constant(*weight);
-      }
+      if (!weight->has_uses()) compress::erase_constant(*weight);
     }
     return changed;
   }
@@ -221,7 +217,8 @@ Pass quantize_products() {
   return Pass::on_graph(Numerics::kRelaxed, needs({"MatMul", "Gemm"}),
                         [](Graph& top, PassContext& context) { return ProductQuantizer(top, context).run(); })
       .option("full_range", "true: codes of weights take 8 bits, which x86 processors without VNNI compute wrongly")
-      .option("min_elements", "products with smaller weights stay (default: 65536)");
+      .option("min_elements", "products with smaller weights stay (default: 65536)")
+      .after_verification();
 }
 
 }  // namespace sardonyx::onnx

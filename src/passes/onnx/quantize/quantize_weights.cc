@@ -16,15 +16,15 @@
 
 #include <algorithm>
 #include <optional>
-#include <tuple>
-#include <unordered_set>
 
 #include "passes/compress/encode.h"
-#include "passes/option_lists.h"
+#include "passes/compress/weights.h"
 #include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
 namespace {
+
+using compress::Axes;
 
 constexpr int kBlockwiseOpset = 21;  // which added 4 bits as well
 constexpr int kHalfOpset = 19;       // whose DequantizeLinear makes f16 and bf16
@@ -59,24 +59,7 @@ Wanted wanted_by(const PassOptions& options) {
   return wanted;
 }
 
-bool is_weight_type(DType t) { return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16; }
-
-// Whether v could be a weight by its payload.
-bool is_large(const Value& v, const Wanted& wanted) {
-  if (!v.is_constant() || !is_weight_type(v.dtype())) return false;
-  const Tensor& t = *v.constant();
-  return !t.is_promise() && t.rank() >= 2 && t.size() > 0 && t.size() >= wanted.min_elements;
-}
-
 // --- the axes of a weight
-
-struct Axes {
-  bool is_table = false;  // products decide first where a table is shared with them
-  size_t summed = 0;      // the axis for blocks
-  size_t channel = 0;     // the axis for one scale each
-
-  auto order() const { return std::tuple(is_table, summed, channel); }
-};
 
 // How the node reads operand `slot`; nullopt if that is not a weight.
 std::optional<Axes> axes_of(const Node& n, size_t slot, size_t rank) {
@@ -168,31 +151,15 @@ class WeightQuantizer {
       : top_(top),
         context_(context),
         wanted_(wanted_by(context.options())),
-        only_(split_names(context.options().text("only", ""), '\n')) {}
+        filter_{wanted_.min_elements, split_names(context.options().text("only", ""), '\n')} {}
 
   bool run() {
     bool changed = false;
-    for (Value* v : weights()) changed |= narrow(*v);
+    for (Value* v : compress::large_constants(top_, filter_)) changed |= narrow(*v);
     return changed;
   }
 
  private:
-  // In the order of their first users.
-  std::vector<Value*> weights() const {
-    std::vector<Value*> found;
-    std::unordered_set<const Value*> seen;
-    for (Graph* g : graphs_in(top_)) {
-      for (const Node& n : g->nodes()) {
-        for (const Use& u : n.operands()) {
-          if (u.value == nullptr || !is_large(*u.value, wanted_)) continue;
-          if (!only_.empty() && !only_.contains(u.value->name().view())) continue;
-          if (seen.insert(u.value).second) found.push_back(u.value);
-        }
-      }
-    }
-    return found;
-  }
-
   bool narrow(Value& v) {
     const auto axes = axes_of(v, v.constant()->rank());
     if (!axes) return false;
@@ -236,18 +203,13 @@ class WeightQuantizer {
     const std::string name(v.name().view());
     const auto constant = [&](const TensorPtr& t, std::string_view suffix) -> Value* {
       if (t == nullptr) return nullptr;
-      return b.constant(t, name.empty() ? std::string() : fmt::format("{}_{}", name, suffix));
+      return b.constant(t, name.empty() ? std::string() : fmt::format("{}{}", name, suffix));
     };
-    Value* codes = constant(made.codes, "quantized");
-    Value* scales = constant(made.scales, "scale");
-    Value* zeros = constant(made.zeros, "zero_point");
+    Value* codes = constant(made.codes, kCodesSuffix);
+    Value* scales = constant(made.scales, "_scale");
+    Value* zeros = constant(made.zeros, "_zero_point");
     Value* floats = b.DequantizeLinear(codes, scales, zeros, {.axis = blocks.axis, .block_size = blocks.size});
-    home.replace_uses(v, *floats);
-    if (v.def() != nullptr) {
-      v.graph()->erase(*v.def());
-    } else {
-      v.graph()->erase_constant(v);
-    }
+    compress::replace_constant(v, *floats);
     Model& m = context_.model;
     if (bit_width(wanted_.type) < 8) m.ir_version = std::max<int64_t>(m.ir_version, kNarrowIrVersion);
   }
@@ -255,7 +217,7 @@ class WeightQuantizer {
   Graph& top_;
   PassContext& context_;
   const Wanted wanted_;
-  const NameSet only_;  // empty: all
+  const compress::Filter filter_;
 };
 
 }  // namespace
@@ -266,7 +228,7 @@ int opset_of_narrow_weights(Model& m, const PassOptions& options) {
   for (const auto& f : m.functions()) {
     for (Graph* g : graphs_in(f->graph())) {
       const auto add = [&](const Value& v) {
-        if (is_large(v, wanted)) needed = std::max(needed, wanted.opset_for(v.dtype()));
+        if (compress::is_large(v, wanted.min_elements)) needed = std::max(needed, wanted.opset_for(v.dtype()));
       };
       for (const Value* v : g->constants()) add(*v);
       for (const Node& n : g->nodes()) {
@@ -283,7 +245,8 @@ Pass quantize_weights() {
       .option("type", "the integers that store weights: int8 (default), uint8, int4, uint4")
       .option("block_size", "how many weights share a scale; 0: all of a channel (default: 32 for 4 bits, 0 for 8)")
       .option("only", "names of weights, one per line; the others stay")
-      .option("min_elements", "weights with fewer elements stay (default: 1024)");
+      .option("min_elements", "weights with fewer elements stay (default: 1024)")
+      .after_verification();
 }
 
 }  // namespace sardonyx::onnx

@@ -9,6 +9,9 @@ namespace sardonyx::onnx {
 // kInvalidArgument for options that the pass refuses.
 int opset_of_narrow_weights(Model& m, const PassOptions& options);
 
+// What follows a weight's name in the name of its codes.
+inline constexpr std::string_view kCodesSuffix = "_quantized";
+
 // The opset that added DynamicQuantizeLinear, which quantize_products needs.
 inline constexpr int kDynamicQuantization = 11;
 
