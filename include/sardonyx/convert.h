@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "sardonyx/calibration.h"
 #include "sardonyx/eval.h"
 #include "sardonyx/inspect.h"
 #include "sardonyx/interface.h"
@@ -62,9 +63,6 @@ struct OpsetHint {
   size_t nodes = 0;                    // that the model would have
   std::vector<std::string> operators;  // that only it has
 };
-
-// Runs a model: its results, by position, for its inputs, by position.
-using RunModel = std::function<std::vector<EvalValue>(std::span<const EvalValue>)>;
 
 // Types that were tried for values and weights, and what they cost.
 struct PrecisionPoint {

@@ -13,6 +13,7 @@ namespace sardonyx {
 
 class Model;
 class Observer;
+struct Calibration;
 
 // How a pass may change numerical results.
 enum class Numerics : uint8_t {
@@ -62,7 +63,8 @@ struct PassRequest {
   int64_t fold_budget = 0;        // bytes by which folding may grow the file
   // Passes whose near misses are reported to the observer.
   std::vector<std::string> explain = {};
-  Observer* observer = nullptr;  // sardonyx/observe.h; null: nobody watches
+  Observer* observer = nullptr;              // sardonyx/observe.h; null: nobody watches
+  const Calibration* calibration = nullptr;  // sardonyx/calibration.h; null: passes know constants alone
 };
 
 // The effect of one entry of the pipeline.

@@ -17,6 +17,7 @@
 #include "convert/interface/submodel.h"
 #include "convert/opset_hint.h"
 #include "convert/precision_choice.h"
+#include "convert/run_inputs.h"
 #include "inspect/compare_models.h"
 #include "inspect/savings.h"
 #include "io/added_nodes.h"
@@ -137,6 +138,12 @@ void add_ranges(Model& m, const std::vector<NamedTensors>& runs, PassRequest& re
   }
 }
 
+Calibration calibration_of(const Model& m, const OptimizeOptions& options) {
+  Calibration calibration{.runs = {}, .runner = options.runner};
+  for (const NamedTensors& run : options.calibrate) calibration.runs.push_back(inputs_by_name(m.graph(), run));
+  return calibration;
+}
+
 }  // namespace
 
 OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
@@ -209,7 +216,9 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
     report.warnings = std::move(choice.warnings);
     narrowing = std::move(choice.passes);
   }
+  const Calibration calibration = calibration_of(m, options);
   for (PassRequest& last : narrowing) {
+    last.calibration = calibration.runs.empty() ? nullptr : &calibration;
     last.observer = observers.get();
     last.explain = options.request.explain;
     OutsideNames of_floats(m);

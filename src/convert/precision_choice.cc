@@ -12,6 +12,7 @@
 
 #include "convert/run_inputs.h"
 #include "passes/catalog.h"
+#include "passes/onnx/quantize/quantize_weights.h"
 
 namespace sardonyx {
 namespace {
@@ -68,20 +69,20 @@ PassRequest narrowing(std::string_view type, const std::vector<std::string>& nam
 // A weight stored in one of the types.
 struct Stored {
   const Node* dequantize = nullptr;  // of a copy of the model
-  double error = 0;                  // of the results
+  uint64_t bytes = 0;
+  double error = 0;  // of the results
 
   std::vector<TensorPtr> operands() const {
     std::vector<TensorPtr> constants;
     for (const Use& u : dequantize->operands()) constants.push_back(u.value != nullptr ? u.value->constant() : nullptr);
     return constants;
   }
-  uint64_t bytes() const {
-    uint64_t sum = 0;
-    for (const TensorPtr& t : operands()) sum += t != nullptr ? t->byte_size() : 0;
-    return sum;
-  }
   // What its codes stand for.
-  TensorPtr floats() const { return evaluate_node(*dequantize, operands(), SIZE_MAX).value().front(); }
+  TensorPtr floats() const {
+    const auto results = evaluate_node(*dequantize, operands(), SIZE_MAX);
+    SX_CHECK(results, "what quantize_weights writes can be evaluated");
+    return results->front();
+  }
 };
 
 struct Weight {
@@ -96,11 +97,12 @@ class Chooser {
  public:
   Chooser(const Model& m, const OptimizeOptions& options, const PassRequest& request)
       : m_(m), options_(options), request_(request) {
-    for (const NamedTensors& run : options.calibrate) runs_.push_back(inputs_by_name(m.graph(), run));
-    if (!runs_.empty()) return;
+    runs_.runner = options.runner;
+    for (const NamedTensors& run : options.calibrate) runs_.runs.push_back(inputs_by_name(m.graph(), run));
+    if (!runs_.runs.empty()) return;
     choice_.warnings.emplace_back("the error is of random inputs (help: --calibrate names real ones)");
     for (uint64_t seed = 0; seed < 2; ++seed) {
-      Inputs& inputs = runs_.emplace_back(m.graph().inputs().size());
+      Inputs& inputs = runs_.runs.emplace_back(m.graph().inputs().size());
       fill_inputs(m.graph(), inputs, seed);
     }
   }
@@ -122,18 +124,13 @@ class Chooser {
   }
 
  private:
-  RunModel runner(const Model& m) const {
-    if (options_.runner) return options_.runner(m);
-    return [&m](std::span<const EvalValue> inputs) { return evaluate(m.graph(), inputs, {.fast_products = true}); };
-  }
-
   std::vector<Results> results_of(const Model& m, std::span<const EvalValue> more = {}) const {
-    const RunModel run = runner(m);
+    const RunModel run = runs_.prepare(m);
     return results_of(run, more);
   }
   std::vector<Results> results_of(const RunModel& run, std::span<const EvalValue> more) const {
     std::vector<Results> all;
-    for (Inputs inputs : runs_) {
+    for (Inputs inputs : runs_.runs) {
       inputs.insert(inputs.end(), more.begin(), more.end());
       all.push_back(run(inputs));
     }
@@ -142,7 +139,7 @@ class Chooser {
 
   double error_of(const std::vector<Results>& after) const {
     double error = 0;
-    for (size_t i = 0; i < runs_.size(); ++i) error = std::max(error, difference(before_[i], after[i]));
+    for (size_t i = 0; i < runs_.runs.size(); ++i) error = std::max(error, difference(before_[i], after[i]));
     return error;
   }
 
@@ -165,7 +162,7 @@ class Chooser {
     auto made = clone_model(m_);
     (void)run_uncompared(*made, half);
     std::vector<Results> evaluated;
-    for (const Inputs& inputs : runs_) evaluated.push_back(evaluate(made->graph(), inputs, {.fast_products = true}));
+    for (const Inputs& inputs : runs_.runs) evaluated.push_back(evaluate(made->graph(), inputs, {.fast_products = true}));
     double error = error_of(evaluated);
     if (options_.runner) error = std::max(error, error_of(results_of(*made)));
     add_point("f16", *made, error, {half});
@@ -194,7 +191,7 @@ class Chooser {
       g.replace_uses(*v, *input);
       g.erase_constant(*v);
     }
-    const RunModel run = runner(*probe);
+    const RunModel run = runs_.prepare(*probe);
     size_t done = 0;
     for (size_t i = 0; i < measured.size(); ++i) {
       const EvalValue whole = given[i];
@@ -215,15 +212,16 @@ class Chooser {
     for (const Value* v : m_.graph().constants()) before.emplace(v->name().view(), v->constant());
     for (const Node& n : made.graph().nodes()) {
       if (!n.is("DequantizeLinear")) continue;
-      constexpr std::string_view kSuffix = "_quantized";
       std::string_view name = n.operands()[0].value->name().view();
-      if (!name.ends_with(kSuffix)) continue;
-      name.remove_suffix(kSuffix.size());
+      if (!name.ends_with(onnx::kCodesSuffix)) continue;
+      name.remove_suffix(onnx::kCodesSuffix.size());
       const auto weight = before.find(name);
       if (weight == before.end()) continue;
       Weight& w = weights_[std::string(name)];
       w.bytes = weight->second->byte_size() / (half_ ? 2 : 1);
-      w.narrow[type] = {.dequantize = &n};
+      Stored& stored = w.narrow[type];
+      stored.dequantize = &n;
+      for (const TensorPtr& t : stored.operands()) stored.bytes += t != nullptr ? t->byte_size() : 0;
     }
   }
 
@@ -234,7 +232,7 @@ class Chooser {
       double least = static_cast<double>(w.bytes);
       std::string_view best;
       for (const auto& [type, stored] : w.narrow) {
-        const double cost = static_cast<double>(stored.bytes()) + price * stored.error * stored.error;
+        const double cost = static_cast<double>(stored.bytes) + price * stored.error * stored.error;
         if (cost < least) std::tie(least, best) = std::pair(cost, type);
       }
       if (!best.empty()) names[best].push_back(name);
@@ -305,7 +303,7 @@ class Chooser {
   const Model& m_;
   const OptimizeOptions& options_;
   const PassRequest& request_;
-  std::vector<Inputs> runs_;
+  Calibration runs_;
   std::vector<Results> before_;
   std::optional<PassRequest> half_;  // if results may be computed in half precision
   double half_error_ = 0;

@@ -266,6 +266,7 @@ PipelineReport run(Model& m, const PassRequest& request, const Pipeline& pipelin
   }
   PassContext context(m, facts, request.fold_budget);
   context.observe_with(request.observer);
+  context.calibrate_with(request.calibration);
   std::set<std::string> explained;
   if (request.observer != nullptr && !request.explain.empty()) {
     explain_opsets(m, request);
