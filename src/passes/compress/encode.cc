@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <exception>
-#include <thread>
 
 #include "passes/compress/bits.h"
+#include "passes/compress/error_feedback.h"
 #include "passes/compress/least_squares.h"
+#include "passes/compress/threads.h"
 #include "support/system/interrupt.h"
 
 namespace sardonyx::compress {
@@ -16,31 +16,27 @@ namespace {
 // Computes the codes of a tensor, some groups at a time, on several threads.
 class Encoder {
  public:
-  Encoder(const Tensor& t, const Grouping& grouping, DType type)
+  Encoder(const Tensor& t, const Floats& floats, const Grouping& grouping, DType type)
       : t_(t),
+        floats_(floats),
         grouping_(grouping),
-        type_(type),
-        floats_(t),
-        codes_(static_cast<size_t>(t.size())),
-        zeros_(static_cast<size_t>(grouping.num_groups())),
-        scales_(byte_size(t.dtype(), static_cast<uint64_t>(grouping.num_groups()))) {}
+        range_{.bits = bit_width(type), .is_signed = is_signed(type)},
+        made_{.codes = std::vector<std::byte>(static_cast<size_t>(t.size())),
+              .scales = std::vector<std::byte>(byte_size(t.dtype(), static_cast<uint64_t>(grouping.num_groups()))),
+              .zeros = std::vector<std::byte>(static_cast<size_t>(grouping.num_groups()))} {}
 
   // Nullopt if an element is infinite or NaN.
-  std::optional<Codes> run(const std::vector<int64_t>& scale_shape) {
+  std::optional<Unpacked> run() {
     constexpr int64_t kFew = 1 << 16;  // elements, for which threads do not pay
-    const size_t workers = t_.size() > kFew ? std::clamp(std::thread::hardware_concurrency(), 1u, 8u) : 1;
-    std::vector<std::exception_ptr> failed(workers);
-    std::vector<std::thread> others;
-    for (size_t i = 1; i < workers; ++i) others.emplace_back([&failed, this, i] { failed[i] = work(); });
-    failed[0] = work();
-    for (std::thread& other : others) other.join();
-    for (const std::exception_ptr& e : failed) {
-      if (e != nullptr) std::rethrow_exception(e);
-    }
+    constexpr auto kTile = static_cast<int64_t>(kLanes);
+    on_threads((grouping_.num_groups() - 1) / kTile + 1, t_.size() > kFew ? 8 : 1, [&] {
+      return [&, least_squares = LeastSquares(range_, t_.dtype()), tile = Tile()](int64_t i) mutable {
+        check_interrupt();
+        if (is_finite_) encode(tile, i * kTile, least_squares);
+      };
+    });
     if (!is_finite_) return std::nullopt;
-    return Codes{packed(type_, {t_.shape().begin(), t_.shape().end()}, std::move(codes_)),
-                 Tensor::own(t_.dtype(), scale_shape, std::move(scales_)),
-                 is_signed(type_) ? nullptr : packed(type_, scale_shape, std::move(zeros_))};
+    return std::move(made_);
   }
 
  private:
@@ -52,22 +48,6 @@ class Encoder {
     std::vector<float> numbers;
     std::vector<uint8_t> codes;
   };
-
-  std::exception_ptr work() {
-    try {
-      LeastSquares least_squares({.bits = bit_width(type_), .is_signed = is_signed(type_)}, t_.dtype());
-      Tile tile;
-      constexpr auto kNext = static_cast<int64_t>(kLanes);
-      for (int64_t first = 0; is_finite_ && (first = next_.fetch_add(kNext)) < grouping_.num_groups();) {
-        check_interrupt();
-        encode(tile, first, least_squares);
-      }
-    } catch (...) {
-      is_finite_ = false;  // stops the others
-      return std::current_exception();
-    }
-    return nullptr;
-  }
 
   void encode(Tile& tile, int64_t first, LeastSquares& least_squares) {
     LeastSquares::Lanes<size_t> sizes{};
@@ -86,11 +66,11 @@ class Encoder {
     const auto chosen = least_squares.fit(tile.numbers, sizes, tile.codes);
     for (size_t l = 0; l < tile.groups.size(); ++l) {
       const int64_t group = first + static_cast<int64_t>(l);
-      encode_element(t_.dtype(), scales_.data(), group, chosen[l].scale);
-      zeros_[static_cast<size_t>(group)] = static_cast<std::byte>(chosen[l].zero);
+      encode_element(t_.dtype(), made_.scales.data(), group, chosen[l].scale);
+      made_.zeros[static_cast<size_t>(group)] = static_cast<std::byte>(chosen[l].zero);
     }
     for_elements(tile,
-                 [&](size_t at, int64_t of) { codes_[static_cast<size_t>(of)] = static_cast<std::byte>(tile.codes[at]); });
+                 [&](size_t at, int64_t of) { made_.codes[static_cast<size_t>(of)] = static_cast<std::byte>(tile.codes[at]); });
   }
 
   // Calls visit(element in the tile, element in the tensor). Groups that are columns are read together.
@@ -114,18 +94,24 @@ class Encoder {
   }
 
   const Tensor& t_;
+  const Floats& floats_;
   const Grouping& grouping_;
-  const DType type_;
-  const Floats floats_;
-  std::vector<std::byte> codes_, zeros_, scales_;
-  std::atomic<int64_t> next_ = 0;  // the first group that nobody has taken
+  const CodeRange range_;
+  Unpacked made_;
   std::atomic<bool> is_finite_ = true;
 };
 
 }  // namespace
 
-std::optional<Codes> encode(const Tensor& t, const Grouping& grouping, DType type, const std::vector<int64_t>& scale_shape) {
-  return Encoder(t, grouping, type).run(scale_shape);
+std::optional<Codes> encode(const Tensor& t, const Grouping& grouping, DType type, const std::vector<int64_t>& scale_shape,
+                            const Inputs& inputs) {
+  const Floats floats(t);
+  auto made = Encoder(t, floats, grouping, type).run();
+  if (!made) return std::nullopt;
+  if (inputs.moments != nullptr) feed_errors_back(t, floats, grouping, type, inputs, *made);
+  return Codes{packed(type, {t.shape().begin(), t.shape().end()}, std::move(made->codes)),
+               Tensor::own(t.dtype(), scale_shape, std::move(made->scales)),
+               is_signed(type) ? nullptr : packed(type, scale_shape, std::move(made->zeros))};
 }
 
 }  // namespace sardonyx::compress

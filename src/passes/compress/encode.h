@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "passes/compress/groups.h"
+#include "passes/compress/moments.h"
 
 namespace sardonyx::compress {
 
@@ -12,8 +13,17 @@ struct Codes {
   TensorPtr codes, scales, zeros;  // zeros: null for signed codes
 };
 
-// Each group has a scale, of t's type, and a zero point if `type` has no sign; least_squares.h chooses them.
-// `scale_shape` has as many elements as there are groups. Nullopt if an element is infinite or NaN.
-std::optional<Codes> encode(const Tensor& t, const Grouping& grouping, DType type, const std::vector<int64_t>& scale_shape);
+// What a weight is multiplied with: number i of these vectors with the elements of row i, where the rows are
+// all axes but `channel`, in row-major order.
+struct Inputs {
+  const Moments* moments = nullptr;  // null: unknown
+  size_t channel = 0;
+};
+
+// Each group has a scale, of t's type, and a zero point if `type` has no sign; least_squares.h chooses them,
+// and where inputs are known error_feedback.h. `scale_shape` has as many elements as there are groups.
+// Nullopt if an element is infinite or NaN.
+std::optional<Codes> encode(const Tensor& t, const Grouping& grouping, DType type, const std::vector<int64_t>& scale_shape,
+                            const Inputs& inputs = {});
 
 }  // namespace sardonyx::compress

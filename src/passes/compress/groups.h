@@ -41,6 +41,7 @@ class Grouping {
   // at most two bundles of neighbors, each whole but for its first axis.
   Grouping(std::span<const int64_t> shape, std::vector<int64_t> extents);
 
+  const std::vector<int64_t>& extents() const { return extents_; }
   const std::vector<int64_t>& counts() const { return counts_; }  // of boxes along each axis
   int64_t num_groups() const { return num_groups_; }
   Group group(int64_t i) const;

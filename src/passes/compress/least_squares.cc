@@ -86,11 +86,12 @@ LeastSquares::Sums LeastSquares::sums(const Lanes<double>& scales, const Lanes<f
   for (size_t l = 0; l < kLanes; l += kFour) {
     const Four s = load(&scale[l]), i = load(&inverse[l]), from = load(&low[l]), to = load(&high[l]);
     Four error{}, xc{}, cc{};
+    const float* importance = importance_.data();
     for (size_t at = l; at < numbers_.size(); at += kLanes) {
-      const Four x = load(&numbers_[at]), c = codes_of(x, i, from, to), d = x - c * s;
-      error += d * d;
-      xc += x * c;
-      cc += c * c;
+      const Four x = load(&numbers_[at]), c = codes_of(x, i, from, to), d = x - c * s, weighted = c * *importance;
+      error += d * d * *importance++;
+      xc += x * weighted;
+      cc += c * weighted;
     }
     store(error, &out.error[l]);
     store(xc, &out.xc[l]);
@@ -196,8 +197,10 @@ void LeastSquares::write_codes(std::span<uint8_t> codes) const {
 }
 
 LeastSquares::Lanes<Scaling> LeastSquares::fit(std::span<const float> numbers, const Lanes<size_t>& sizes,
-                                               std::span<uint8_t> codes) {
+                                               std::span<uint8_t> codes, std::span<const float> importance) {
   scale_numbers(numbers);
+  importance_.assign(importance.begin(), importance.end());
+  importance_.resize(numbers.size() / kLanes, 1.0F);
   is_long_ = numbers.size() > kLong * kLanes;
   scale_ = {};
   zero_ = {};

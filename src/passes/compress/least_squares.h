@@ -35,10 +35,12 @@ class LeastSquares {
   // Scales are rounded to `type` before codes are computed.
   LeastSquares(CodeRange range, DType type) : range_(range), type_(type) {}
 
-  // Number i of block l is numbers[i * kLanes + l]. It has `sizes`[l] numbers and zeros after them. All are
-  // finite. Writes codes in the same order, in two's complement. Blocks of one number repeated, such as zero,
-  // are exact. Elsewhere the result is the best of about 16 tries.
-  Lanes<Scaling> fit(std::span<const float> numbers, const Lanes<size_t>& sizes, std::span<uint8_t> codes);
+  // Number i of block l is numbers[i * kLanes + l]. It has `sizes`[l] numbers and zeros after them. All
+  // are finite. Writes codes in the same order, in two's complement. Blocks of one number repeated, such
+  // as zero, are exact. Elsewhere the result is the best of about 16 tries. The squared error of number i
+  // of each block counts `importance`[i] times, or once if that is empty.
+  Lanes<Scaling> fit(std::span<const float> numbers, const Lanes<size_t>& sizes, std::span<uint8_t> codes,
+                     std::span<const float> importance = {});
 
  private:
   struct Sums;
@@ -53,6 +55,7 @@ class LeastSquares {
   DType type_;
   bool is_long_ = false;
   std::vector<float> numbers_;      // over unit_
+  std::vector<float> importance_;   // of number i of each block
   Lanes<double> unit_{};            // powers of two: the largest numbers over them are in [1, 2)
   Lanes<double> least_{}, most_{};  // of numbers_ and zero
   Lanes<double> scale_{};           // the best so far, over unit_; 0: none yet
