@@ -81,8 +81,8 @@ constexpr Option kOptions[] = {
     {"convert/Fc optimize/om", "--keep-f32", "OPS",
      "Ops that stay in single precision: names, or auto (Core ML) for those that overflow"},
     {"optimize/om compare/h", "--calibrate", "INPUT...",
-     "Inputs of a run (.npz, NAME=FILE.npy, NAME=VALUE): ops that overflow there stay in single precision, and "
-     "--max-error measures there"},
+     "Inputs of a run (.npz, NAME=FILE.npy, NAME=VALUE): ops that overflow there stay in single precision, "
+     "--max-error measures there, and --weights rounds so that products change least there"},
     {"optimize/o", "--max-error", "SHARE",
      "Choose the types of values and weights: the smallest model whose results stay within this share of their largest "
      "element (1%, 0.01)"},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "convert/file_names.h"
@@ -126,15 +127,38 @@ void check_kept(const Model& m, const PassRequest& request) {
   }
 }
 
-// Adds what values are on the given inputs, by their names, to the options of the passes that cast.
-void add_ranges(Model& m, const std::vector<NamedTensors>& runs, PassRequest& request) {
-  if (runs.empty()) return;
+// Adds what values are on the given inputs, by their names, to the options of the passes that cast, if there
+// are such passes.
+void add_ranges(Model& m, const std::vector<NamedTensors>& runs, bool chooses, PassRequest& request) {
+  const std::pair<std::string, std::string> half("precision", "f16");
+  const bool casts =
+      chooses || m.dialect() == DialectId::kMil || std::ranges::find(request.options, half) != request.options.end();
+  if (runs.empty() || !casts) return;
   std::string ranges = half_report(m, runs, /*random_runs=*/0, /*seed=*/0).ranges;
   if (m.dialect() == DialectId::kMil) {
     request.options.emplace_back("add_fp16_cast.skip_ops", "auto");
     request.options.emplace_back("add_fp16_cast.ranges", std::move(ranges));
   } else {
     request.options.emplace_back("cast_to_half.ranges", std::move(ranges));
+  }
+}
+
+bool has_nan(const Tensor& t) {
+  for (int64_t i = 0; is_float(t.dtype()) && i < t.size(); ++i) {
+    if (std::isnan(t.as_double(i))) return true;
+  }
+  return false;
+}
+
+// Throws if the model cannot run on these inputs, or nothing can be learned from one.
+void check_runs(const Model& m, const std::vector<NamedTensors>& runs) {
+  for (const NamedTensors& run : runs) {
+    check_inputs(m.graph(), inputs_by_name(m.graph(), run));
+    for (const auto& [name, tensor] : run) {
+      if (has_nan(*tensor))
+        throw Error(ErrorCode::kInvalidArgument, fmt::format("input '{}' of a calibration run has elements that are NaN", name),
+                    {"expected numbers"});
+    }
   }
 }
 
@@ -179,7 +203,8 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   observers.add(&origins);
   request.observer = quantization.observer = observers.get();
   check_kept(m, request);
-  add_ranges(m, options.calibrate, request);
+  if (chooses || !quantization.passes.empty()) check_runs(m, options.calibrate);
+  add_ranges(m, options.calibrate, chooses, request);
   const bool is_verified = request.verify != Verify::kOff;
   constexpr size_t kHinted = 50000;  // nodes, beyond which another run takes seconds
   const bool is_hinted = options.hint && opset == 0 && quantization.passes.empty() && !chooses && m.num_nodes() <= kHinted;

@@ -59,8 +59,8 @@ struct Narrow {
 constexpr Narrow kNarrow[] = {{"int8", 19}, {"uint4", 21}};
 
 // Stores the named weights in a type; all of them, if there are no names.
-PassRequest narrowing(std::string_view type, const std::vector<std::string>& names) {
-  PassRequest request{.passes = {"quantize_weights"}, .strict = true};
+PassRequest narrowing(std::string_view type, const std::vector<std::string>& names, const Calibration* calibration) {
+  PassRequest request{.passes = {"quantize_weights"}, .strict = true, .calibration = calibration};
   request.options.emplace_back("quantize_weights.type", std::string(type));
   request.options.emplace_back("quantize_weights.only", fmt::format("{}", fmt::join(names, "\n")));
   return request;
@@ -99,7 +99,10 @@ class Chooser {
       : m_(m), options_(options), request_(request) {
     runs_.runner = options.runner;
     for (const NamedTensors& run : options.calibrate) runs_.runs.push_back(inputs_by_name(m.graph(), run));
-    if (!runs_.runs.empty()) return;
+    if (!runs_.runs.empty()) {
+      real_runs_ = &runs_;
+      return;
+    }
     choice_.warnings.emplace_back("the error is of random inputs (help: --calibrate names real ones)");
     for (uint64_t seed = 0; seed < 2; ++seed) {
       Inputs& inputs = runs_.runs.emplace_back(m.graph().inputs().size());
@@ -207,7 +210,7 @@ class Chooser {
   // Stores all weights of a copy of the model in one type.
   void narrow_all(std::string_view type) {
     Model& made = *copies_.emplace_back(clone_model(m_));
-    (void)run_uncompared(made, narrowing(type, {}));
+    (void)run_uncompared(made, narrowing(type, {}, real_runs_));
     std::map<std::string_view, TensorPtr> before;
     for (const Value* v : m_.graph().constants()) before.emplace(v->name().view(), v->constant());
     for (const Node& n : made.graph().nodes()) {
@@ -291,7 +294,7 @@ class Chooser {
     std::string types = half_ ? "f16" : "f32";
     if (half_) passes.push_back(*half_);
     for (const auto& [type, of_type] : names) {
-      passes.push_back(narrowing(type, of_type));
+      passes.push_back(narrowing(type, of_type, real_runs_));
       types += fmt::format(", {} weight{} {}", of_type.size(), of_type.size() == 1 ? "" : "s", type);
     }
     for (const PassRequest& request : passes) (void)run_uncompared(*made, request);
@@ -304,6 +307,7 @@ class Chooser {
   const OptimizeOptions& options_;
   const PassRequest& request_;
   Calibration runs_;
+  const Calibration* real_runs_ = nullptr;  // null: runs_ are random, and there is nothing to learn from them
   std::vector<Results> before_;
   std::optional<PassRequest> half_;  // if results may be computed in half precision
   double half_error_ = 0;

@@ -103,15 +103,19 @@ def request(options: Mapping[str, Any], of_passes: Sequence[tuple[str, str]] = (
                 "max_error chooses the types, which precision and weights name",
                 notes=['help: leave these out; precision="f32" is allowed, and only weights get other types'],
             )
-        if (runner := _runner()) is not None:
-            wanted["runner"] = runner
     if given["keep_f32"] and (given["precision"] is None or in_integers):
         raise Error("keep_f32 is for half precision", notes=['help: precision="f16"'])
-    if given["calibration"] and (given["precision"] is None or in_integers) and not chooses:
-        raise Error("calibration is for half precision and max_error", notes=['help: precision="f16"'])
+    narrows = given["weights"] is not None
+    if given["calibration"] and (given["precision"] is None or in_integers) and not chooses and not narrows:
+        raise Error(
+            "calibration is for half precision, max_error and weights",
+            notes=['help: precision="f16", or weights="int4"'],
+        )
+    if (chooses or (narrows and given["calibration"])) and (runner := _runner()) is not None:
+        wanted["runner"] = runner
     if given["keep_f32"]:
         wanted["request.options"].append(("cast_to_half.keep", ",".join(_names("keep_f32", given["keep_f32"]))))
-    if given["weights"] is not None:
+    if narrows:
         one_of("weights", given["weights"], ("int8", "uint8", "int4", "uint4"))
         wanted["request.passes"] = [*wanted["request.passes"], "quantize_weights"]
         wanted["request.options"].append(("quantize_weights.type", given["weights"]))
@@ -154,7 +158,7 @@ def _share(given: float | str | None) -> float:
 
 
 def _runner() -> Callable[[bytes], Callable[[list], list]] | None:
-    """How native code runs the trials of max_error: in onnxruntime, where that is installed."""
+    """How native code runs models on the inputs of `calibration`: in onnxruntime, where that is installed."""
     if importlib.util.find_spec("onnxruntime") is None:
         return None
 

@@ -65,6 +65,26 @@ def test_weights_that_matter_less_get_fewer_bits():
     assert TensorProto.INT8 in (types.get("a_quantized"), types.get("b_quantized"))
 
 
+def test_weights_learn_from_given_inputs():
+    """The error lies between that of 4 bits with and without calibration."""
+    few = RNG.standard_normal((7, 61))
+    runs = [{"x": (RNG.standard_normal((101, 7)) @ few).astype(np.float32)} for _ in range(2)]
+    before = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+        g (float[B,61] x) => (float[B,127] y) { y = MatMul(x, a) }""")
+    before.graph.initializer.append(numpy_helper.from_array(WEIGHTS["a"], "a"))
+
+    def worst(after):
+        return max(
+            np.abs(results(before, r) - results(after, r)).max() / np.abs(results(before, r)).max() for r in runs
+        )
+
+    alone, learned = (worst(sardonyx.optimize(before, weights="uint4", calibration=c)) for c in (None, runs))
+    share = (alone * learned) ** 0.5
+    assert learned < 0.5 * alone
+    after = sardonyx.optimize(before, max_error=share, precision="f32", calibration=runs)
+    assert TensorProto.UINT4 in {i.data_type for i in after.graph.initializer} and worst(after) <= share
+
+
 def test_the_command_measures_on_the_evaluator(tmp_path):
     before = model()
     onnx.save(before, tmp_path / "m.onnx")

@@ -377,6 +377,163 @@ def test_variables_of_training_stay():
     assert ops(sardonyx.optimize(wide, weights="int8")) == ["MatMul"]
 
 
+# --- calibration
+
+
+def dependent(rows: int, size: int, seed: int) -> np.ndarray:
+    """Rows of which few numbers are free, as those behind trained layers: the others follow them."""
+    mixed = np.random.default_rng(size).normal(size=(13, size))
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=(rows, 13)) @ mixed + 0.1 * rng.normal(size=(rows, size))).astype(np.float32)
+
+
+def calibrated(report) -> int:
+    (counts,) = (p["counts"] for p in report.passes if p["name"] == "quantize_weights")
+    return counts.get("weights calibrated", 0)
+
+
+def relative_error(made: np.ndarray, exact: np.ndarray) -> float:
+    exact = exact.astype(np.float64)
+    return float(((made - exact) ** 2).sum() / (exact**2).sum())
+
+
+@pytest.mark.parametrize("type_", TYPES)
+@pytest.mark.parametrize(
+    ("signature", "body", "shape"),
+    [
+        ("float[B,149] x", "y = MatMul(x, w)", (149, 37)),
+        ("float[B,149] x", "y = Gemm(x, w)", (149, 37)),
+        ("float[B,149] x", "y = Gemm<alpha=0.25, transB=1>(x, w)", (37, 149)),
+        ("float[149,B] x", "y = Gemm<transA=1>(x, w)", (149, 37)),
+        ("float[149,B] x", "y = MatMul(w, x)", (37, 149)),
+        ("float[B,149] x", "i = Cast<to=10>(w)  c = Cast<to=1>(i)  y = MatMul(x, c)", (149, 37)),
+        ("float[B,149] x", "h = Tanh(x)  t = Transpose<perm=[1, 0]>(h)  a = MatMul(w, t)  y = Relu(a)", (37, 149)),
+    ],
+)
+def test_calibration_takes_away_half_of_the_error_on_other_inputs(type_, signature, body, shape):
+    wide = model(f"g ({signature}) => (float y) {{ {body} }}", w=numbers(*shape, heavy=True))
+    by_rows = signature.startswith("float[B")
+    inputs = [dependent(101, 149, seed) for seed in (11, 13, 17)]
+    first, second, unseen = (x if by_rows else np.ascontiguousarray(x.T) for x in inputs)
+    runs = [{"x": first}, {"x": second}]
+    narrow, report = sardonyx.optimize(wide, passes="none", weights=type_, calibration=runs, return_report=True)
+    assert calibrated(report) == 1
+    alone = sardonyx.optimize(wide, passes="none", weights=type_)
+    assert narrow.ByteSize() == alone.ByteSize() and ops(narrow) == ops(alone)
+    exact = run(wide, "off", x=unseen)[0]
+    for level in LEVELS:
+        errors = [relative_error(run(m, level, x=unseen)[0], exact) for m in (narrow, alone)]
+        floor = (
+            2e-5 if level == "default" or "Cast" in body else 0
+        )  # the rounding of x and w to 8 bits and half precision
+        assert errors[0] < max(0.5 * errors[1], floor)
+
+
+def test_all_products_of_a_weight_count():
+    """x says nothing about z: a weight that learned from x alone would be no better for z."""
+    wide = model(
+        "g (float[B,149] x, float[37,149] z) => (float[B,37] y, float[37,37] v) "
+        "{ y = MatMul(x, w)  t = Transpose<perm=[1, 0]>(w)  u = Transpose<perm=[1, 0]>(z)  v = MatMul(t, u) }",
+        w=numbers(149, 37),
+    )
+    x, z = dependent(101, 149, 11), dependent(37, 149, 13)[:, ::-1].copy()
+    alone = sardonyx.optimize(wide, passes="none", weights="int4")
+    narrow, report = sardonyx.optimize(
+        wide, passes="none", weights="int4", calibration=[{"x": x, "z": z}], return_report=True
+    )
+    assert calibrated(report) == 1
+    for made, before, exact in zip(*(run(m, "off", x=x, z=z) for m in (narrow, alone, wide)), strict=True):
+        assert relative_error(made, exact) < 0.7 * relative_error(before, exact)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[B,149] x, int64[N] i) => (float y, float e) { y = MatMul(x, w)  t = Transpose<perm=[1, 0]>(w)  e = Gather(t, i) }",
+        "g (float[B,149] x, bool c) => (float y) { y = If (c) <then_branch = g () => (float a) { a = MatMul(x, w) }, "
+        "else_branch = g () => (float b) { b = MatMul(x, w) }> }",
+    ],
+    ids=["tied with a table", "in bodies"],
+)
+def test_weights_without_known_inputs_are_as_without_calibration(text):
+    wide = model(text, w=numbers(149, 37))
+    given = {"x": dependent(101, 149, 11), "i": np.array([3]), "c": np.array(True)}
+    feeds = {i.name: given[i.name] for i in wide.graph.input}
+    narrow, report = sardonyx.optimize(wide, passes="none", weights="int4", calibration=[feeds], return_report=True)
+    assert calibrated(report) == 0
+    assert narrow.SerializeToString() == sardonyx.optimize(wide, passes="none", weights="int4").SerializeToString()
+
+
+def test_a_layer_learns_from_what_is_before_it():
+    wide = model(
+        "g (float[B,67] x) => (float[B,37] y) { h = MatMul(x, v)  n = LayerNormalization(h, s)  y = MatMul(n, w) }",
+        v=dependent(67, 149, 5),
+        s=np.exp(numbers(149)),
+        w=numbers(149, 37, seed=3),
+    )
+    x, unseen = numbers(301, 67, seed=11), numbers(101, 67, seed=13)
+    only = {"weights": "int4", "options": {"quantize_weights.only": "w"}}
+    alone = sardonyx.optimize(wide, **only)
+    narrow, report = sardonyx.optimize(wide, calibration=[{"x": x}], return_report=True, **only)
+    assert calibrated(report) == 1
+    errors = [relative_error(run(m, "off", x=unseen)[0], run(wide, "off", x=unseen)[0]) for m in (narrow, alone)]
+    assert errors[0] < 0.3 * errors[1]
+
+
+def test_half_precision_learns_as_well():
+    w = numbers(149, 37).astype(np.float16)
+    wide = model("g (float16[B,149] x) => (float16[B,37] y) { y = MatMul(x, w) }", w=w)
+    x, unseen = (dependent(101, 149, seed).astype(np.float16) for seed in (11, 13))
+    narrow = sardonyx.optimize(wide, weights="int4", calibration=[{"x": x}])
+    exact = unseen.astype(np.float64) @ w.astype(np.float64)
+    errors = [
+        relative_error(run(m, "off", x=unseen)[0], exact) for m in (narrow, sardonyx.optimize(wide, weights="int4"))
+    ]
+    assert errors[0] < 0.5 * errors[1]
+
+
+def test_threads_make_the_same_calibrated_codes():
+    wide = model("g (float[B,257] x) => (float[B,521] y) { y = MatMul(x, w) }", w=numbers(257, 521))
+    runs = [{"x": dependent(101, 257, 11)}]
+    narrow = [sardonyx.optimize(wide, weights="uint4", calibration=runs).SerializeToString() for _ in range(11)]
+    assert len(set(narrow)) == 1
+
+
+@pytest.mark.parametrize(
+    ("runs", "message"),
+    [
+        ([{"z": np.zeros((3, 67), np.float32)}], "the model has no input 'z'"),
+        ([{"x": np.zeros((3, 61), np.float32)}], r"input 'x' is f32\[3,61\], expected f32\[B,67\]"),
+        ([{"x": np.zeros((3, 67))}], r"input 'x' is f64\[3,67\], expected f32\[B,67\]"),
+        ([{}], "input 'x' is missing"),
+        ([{"x": np.full((3, 67), np.nan, np.float32)}], "input 'x' of a calibration run has elements that are NaN"),
+        ({"x": np.zeros((3, 67), np.float32)}, "calibration is a list of runs"),
+    ],
+)
+def test_bad_runs(runs, message, tmp_path):
+    wide = model("g (float[B,67] x) => (float[B,37] y) { y = MatMul(x, w) }", w=numbers(67, 37))
+    with pytest.raises(sardonyx.Error, match=message):
+        sardonyx.optimize(wide, tmp_path / "q.onnx", weights="int4", calibration=runs)
+    assert not (tmp_path / "q.onnx").exists()
+
+
+def test_the_command_calibrates(tmp_path):
+    wide = model("g (float[B,149] x) => (float[B,37] y) { y = MatMul(x, w) }", w=numbers(149, 37))
+    onnx.save(wide, tmp_path / "m.onnx")
+    np.savez(tmp_path / "run.npz", x=dependent(101, 149, 11))
+    given = ("--weights", "int4", "--calibrate", tmp_path / "run.npz")
+    command("optimize", tmp_path / "m.onnx", "-o", tmp_path / "q.onnx", *given)
+    command("optimize", tmp_path / "m.onnx", "-o", tmp_path / "alone.onnx", "--weights", "int4")
+    unseen = dependent(101, 149, 13)
+    exact = run(wide, "off", x=unseen)[0]
+    errors = [relative_error(run(onnx.load(tmp_path / f), "off", x=unseen)[0], exact) for f in ("q.onnx", "alone.onnx")]
+    assert errors[0] < 0.5 * errors[1]
+    np.savez(tmp_path / "bad.npz", x=np.zeros((3, 61), np.float32))
+    bad = ("--weights", "int4", "--calibrate", tmp_path / "bad.npz")
+    refused = command("optimize", tmp_path / "m.onnx", "-o", tmp_path / "p.onnx", *bad, ok=False)
+    assert refused.returncode != 0 and "input 'x' is f32[3,61]" in refused.stderr and not (tmp_path / "p.onnx").exists()
+
+
 def test_the_command(tmp_path):
     path = tmp_path / "m.onnx"
     onnx.save(model("g (float[B,67] x) => (float[B,37] y) { y = MatMul(x, w) }", w=numbers(67, 37)), path)

@@ -8,6 +8,13 @@
 // once, also where a Transpose or Cast stands before some. What a Loop or Scan repeats is dequantized before
 // it.
 //
+// With runs to learn from, codes of products of the main graph depend on what their matrices are
+// multiplied with there (compress/error_feedback.h). For a matrix with k rows that is known as k * k sums,
+// so as many weights as have 1 GiB of these together learn from the same runs of the model: one after
+// another would repeat the runs for each weight, and all at once would not fit into memory. Later ones see
+// the earlier ones narrowed. Other weights, and those that something else reads as well, are encoded by
+// what they are themselves.
+//
 // What stops it: few elements; a user other than these operands; fewer than two axes; elements that are
 // infinite or NaN. Relaxed: results change by what fewer bits lose.
 #include "passes/onnx/quantize/quantize_weights.h"
@@ -15,8 +22,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <optional>
 
+#include "passes/calibration.h"
 #include "passes/compress/encode.h"
 #include "passes/compress/weights.h"
 #include "rewrite/onnx_rewriter.h"
@@ -96,24 +106,32 @@ std::optional<Axes> axes_before(const Node& view, Axes axes, size_t rank) {
   return Axes{axes.is_table, static_cast<size_t>((*perm)[axes.summed]), static_cast<size_t>((*perm)[axes.channel])};
 }
 
-// The axes by which the users of v read it, behind at most `views` views; nullopt if one of them reads it as
-// something else.
-std::optional<Axes> axes_of(const Value& v, size_t rank, int views = 2) {
-  std::optional<Axes> found;
+// A node that reads a weight, and by which axes of it.
+struct Reader {
+  const Use* use;
+  Axes axes;
+};
+
+// Collects the users of v, behind at most `views` views. False if one of them reads it as something else.
+bool find_readers(const Value& v, size_t rank, std::vector<Reader>& readers, int views = 2) {
   for (const Use& u : v.uses()) {
     const Node& n = *u.owner;
-    if (n.is_boundary()) return std::nullopt;
-    std::optional<Axes> axes;
-    if (views > 0 && is_view(n)) {
-      axes = axes_of(*n.result(), rank, views - 1);
-      if (axes) axes = axes_before(n, *axes, rank);
-    } else {
-      axes = axes_of(n, static_cast<size_t>(&u - n.operands().data()), rank);
+    if (n.is_boundary()) return false;
+    if (views == 0 || !is_view(n)) {
+      const auto axes = axes_of(n, static_cast<size_t>(&u - n.operands().data()), rank);
+      if (!axes) return false;
+      readers.push_back({&u, *axes});
+      continue;
     }
-    if (!axes) return std::nullopt;
-    if (!found || axes->order() < found->order()) found = axes;
+    const size_t first = readers.size();
+    if (!find_readers(*n.result(), rank, readers, views - 1)) return false;
+    for (Reader& r : std::span(readers).subspan(first)) {
+      const auto axes = axes_before(n, r.axes, rank);
+      if (!axes) return false;
+      r.axes = *axes;
+    }
   }
-  return found;
+  return true;
 }
 
 // The boxes that share a scale, and the shape of the scales.
@@ -136,6 +154,52 @@ Blocks blocks_of(const Tensor& t, const Axes& axes, int64_t block) {
   return {static_cast<int64_t>(axis), in_blocks ? block : 0, std::move(grouping), std::move(scales)};
 }
 
+// --- what weights are multiplied with
+
+// The vectors of a value along one of its axes.
+struct Vectors {
+  const Value* value;
+  bool are_rows;  // along the last axis; else along the one before it
+
+  friend auto operator<=>(const Vectors&, const Vectors&) = default;
+};
+
+// What a product of the main graph multiplies a matrix with; nullopt where that is not known.
+std::optional<Vectors> vectors_of(const Reader& r, const Model& m) {
+  const Node& n = *r.use->owner;
+  if (n.graph() != &m.graph()) return std::nullopt;
+  const bool is_left = r.use == n.operands().data();
+  if (n.is("MatMul")) return Vectors{n.operands()[is_left ? 1 : 0].value, !is_left};
+  if (n.is("Gemm")) {
+    if (const auto transposed = int_attr(n, "transA")) return Vectors{n.operands()[0].value, *transposed == 0};
+  }
+  return std::nullopt;
+}
+
+// Vectors of `size` numbers, one after another; empty if they have another size.
+std::vector<float> numbers_of(Array x, bool are_rows, int64_t size) {
+  if (!are_rows && x.rank() > 1) {
+    std::vector<int64_t> perm(x.rank());
+    std::iota(perm.begin(), perm.end(), 0);
+    std::swap(perm[x.rank() - 1], perm[x.rank() - 2]);
+    x = x.transposed(perm);
+  }
+  std::vector<float> numbers;
+  if (x.rank() == 0 || x.dim(x.rank() - 1) != size || x.size() == 0) return numbers;
+  const TensorPtr t = x.to_tensor();
+  const compress::Floats floats(*t);
+  numbers.reserve(static_cast<size_t>(x.size()));
+  for (int64_t i = 0; i < x.size(); ++i) numbers.push_back(floats[i]);
+  return numbers;
+}
+
+// A constant to narrow.
+struct Weight {
+  Value* value;
+  Axes axes;
+  std::vector<Vectors> inputs;  // of all its readers; empty: not known
+};
+
 // --- the graph
 
 // The graph in which v is dequantized: no body that a loop repeats.
@@ -154,24 +218,78 @@ class WeightQuantizer {
         filter_{wanted_.min_elements, split_names(context.options().text("only", ""), '\n')} {}
 
   bool run() {
-    bool changed = false;
-    for (Value* v : compress::large_constants(top_, filter_)) changed |= narrow(*v);
-    return changed;
+    std::vector<Weight> weights;
+    for (Value* v : compress::large_constants(top_, filter_)) add(*v, weights);
+    for (size_t first = 0, end = 0; first < weights.size(); first = end) {
+      end = learn(weights, first);
+      for (const Weight& w : std::span(weights).subspan(first, end - first)) narrow(w);
+    }
+    return changed_;
   }
 
  private:
-  bool narrow(Value& v) {
-    const auto axes = axes_of(v, v.constant()->rank());
-    if (!axes) return false;
+  void add(Value& v, std::vector<Weight>& weights) const {
+    const size_t rank = v.constant()->rank();
+    std::vector<Reader> readers;
+    if (!find_readers(v, rank, readers) || readers.empty()) return;
+    Weight& w = weights.emplace_back(&v, std::ranges::min(readers, {}, [](const Reader& r) { return r.axes.order(); }).axes);
+    if (context_.calibration() == nullptr || rank != 2) return;
+    for (const Reader& r : readers) {
+      const auto vectors = r.axes.order() == w.axes.order() ? vectors_of(r, context_.model) : std::nullopt;
+      if (!vectors) return w.inputs.clear();
+      w.inputs.push_back(*vectors);
+    }
+  }
+
+  // Learns what weights from `first` on are multiplied with. Returns the end of those that it looked at.
+  size_t learn(const std::vector<Weight>& weights, size_t first) {
+    constexpr int64_t kMost = int64_t{1} << 28;  // elements
+    moments_.clear();
+    std::vector<Vectors> observed;
+    std::vector<const Value*> values;
+    int64_t elements = 0;
+    size_t end = first;
+    for (; end < weights.size() && (end == first || elements < kMost); ++end) {
+      for (const Vectors& v : weights[end].inputs) {
+        const int64_t size = size_of(weights[end]);
+        if (!moments_.try_emplace(v, size).second) continue;
+        elements += size * size;
+        observed.push_back(v);
+        values.push_back(v.value);
+      }
+    }
+    if (values.empty()) return end;
+    observe_values(context_.model, values, *context_.calibration(), [&](size_t i, const Array& x) {
+      compress::Moments& moments = moments_.at(observed[i]);
+      moments.add(numbers_of(x, observed[i].are_rows, moments.size()));
+    });
+    return end;
+  }
+
+  static int64_t size_of(const Weight& w) { return w.value->constant()->shape()[w.axes.summed]; }
+
+  // The moments of all inputs of a weight; nullopt if they are not known.
+  std::optional<compress::Moments> moments_of(const Weight& w) const {
+    if (w.inputs.empty()) return std::nullopt;
+    compress::Moments moments = moments_.at(w.inputs.front());
+    for (const Vectors& more : std::span(w.inputs).subspan(1)) moments.add(moments_.at(more));
+    return moments.are_known() ? std::optional(std::move(moments)) : std::nullopt;
+  }
+
+  void narrow(const Weight& w) {
+    Value& v = *w.value;
     const Tensor& t = *v.constant();
-    const Blocks blocks = blocks_of(t, *axes, wanted_.block);
+    const Blocks blocks = blocks_of(t, w.axes, wanted_.block);
     require_opset(t.dtype());
-    auto made = compress::encode(t, blocks.grouping, wanted_.type, blocks.scale_shape);
+    const auto moments = moments_of(w);
+    auto made = compress::encode(t, blocks.grouping, wanted_.type, blocks.scale_shape,
+                                 {.moments = moments ? &*moments : nullptr, .channel = w.axes.channel});
     if (!made) {
       for (const Use& u : v.uses()) context_.log.near_miss(*u.owner, "a weight is infinite or NaN");
       context_.log.count("not finite");
-      return false;
+      return;
     }
+    changed_ = true;
     // onnxruntime up to 1.23 moves a Transpose before DequantizeLinear, and takes codes without zero points
     // for unsigned ones there.
     const auto is_moved = [](const Use& u) { return u.owner->is("Transpose"); };
@@ -183,7 +301,7 @@ class WeightQuantizer {
     context_.log.count("bytes before", before);
     for (const TensorPtr& part : {made->codes, made->scales, made->zeros})
       context_.log.count("bytes after", part != nullptr ? part->byte_size() : 0);
-    return true;
+    if (moments) context_.log.count("weights calibrated");
   }
 
   void require_opset(DType weights) const {
@@ -218,6 +336,8 @@ class WeightQuantizer {
   PassContext& context_;
   const Wanted wanted_;
   const compress::Filter filter_;
+  std::map<Vectors, compress::Moments> moments_;
+  bool changed_ = false;
 };
 
 }  // namespace
