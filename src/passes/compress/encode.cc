@@ -1,8 +1,12 @@
 #include "passes/compress/encode.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
+#include <memory>
+#include <mutex>
+#include <utility>
 
 #include "passes/compress/bits.h"
 #include "passes/compress/error_feedback.h"
@@ -101,7 +105,66 @@ class Encoder {
   std::atomic<bool> is_finite_ = true;
 };
 
+bool is_finite(const Tensor& t) {
+  const Floats floats(t);
+  constexpr int64_t kAtOnce = 1 << 20;
+  std::atomic<bool> all = true;
+  on_threads((t.size() - 1) / kAtOnce + 1, 8, [&] {
+    return [&](int64_t piece) {
+      check_interrupt();
+      const int64_t end = std::min(t.size(), (piece + 1) * kAtOnce);
+      float sum = 0;  // of zeros, unless one is infinite or NaN
+      for (int64_t i = piece * kAtOnce; i < end; ++i) sum += floats[i] * 0;
+      if (!(sum == 0)) all = false;
+    };
+  });
+  return all;
+}
+
+// The parts of a weight, computed when they are read. Files have scales and zero points behind codes: these
+// wait for one read.
+class WhenRead : public std::enable_shared_from_this<WhenRead> {
+ public:
+  enum Part { kCodes, kScales, kZeros };
+
+  WhenRead(TensorPtr t, Grouping grouping, DType type) : t_(std::move(t)), grouping_(std::move(grouping)), type_(type) {}
+
+  TensorPtr part(Part which, DType type, const std::vector<int64_t>& shape) {
+    return Tensor::defer(type, shape, [self = shared_from_this(), which] { return self->read(which); });
+  }
+
+ private:
+  std::vector<std::byte> read(Part which) {
+    const std::lock_guard lock(mutex_);
+    if (parts_[which].empty()) {
+      const Floats floats(*t_);
+      auto made = Encoder(*t_, floats, grouping_, type_).run();
+      SX_CHECK(made, "finite numbers have codes");
+      const int bits = bit_width(type_);
+      if (which == kCodes) parts_[kCodes] = packed(std::move(made->codes), bits);
+      parts_[kScales] = std::move(made->scales);
+      parts_[kZeros] = packed(std::move(made->zeros), bits);
+    }
+    return std::exchange(parts_[which], {});
+  }
+
+  const TensorPtr t_;
+  const Grouping grouping_;
+  const DType type_;
+  std::mutex mutex_;
+  std::array<std::vector<std::byte>, 3> parts_;
+};
+
 }  // namespace
+
+std::optional<Codes> encode_when_read(TensorPtr t, Grouping grouping, DType type, const std::vector<int64_t>& scale_shape) {
+  if (!is_finite(*t)) return std::nullopt;
+  const std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
+  const DType floats = t->dtype();
+  const auto parts = std::make_shared<WhenRead>(std::move(t), std::move(grouping), type);
+  return Codes{parts->part(WhenRead::kCodes, type, shape), parts->part(WhenRead::kScales, floats, scale_shape),
+               is_signed(type) ? nullptr : parts->part(WhenRead::kZeros, type, scale_shape)};
+}
 
 std::optional<Codes> encode(const Tensor& t, const Grouping& grouping, DType type, const std::vector<int64_t>& scale_shape,
                             const Inputs& inputs) {

@@ -26,4 +26,8 @@ struct Inputs {
 std::optional<Codes> encode(const Tensor& t, const Grouping& grouping, DType type, const std::vector<int64_t>& scale_shape,
                             const Inputs& inputs = {});
 
+// The same without inputs, computed when parts are read and then forgotten: for more weights than memory
+// holds. Codes are read first; what is read again is computed again.
+std::optional<Codes> encode_when_read(TensorPtr t, Grouping grouping, DType type, const std::vector<int64_t>& scale_shape);
+
 }  // namespace sardonyx::compress

@@ -2,12 +2,14 @@
 nothing."""
 
 import json
+import subprocess
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 import sardonyx
+from command import BUILD
 from command import sardonyx as command
 from onnx import numpy_helper
 
@@ -546,3 +548,34 @@ def test_the_command(tmp_path):
         refused = command("optimize", path, "-o", tmp_path / "p.onnx", "--weights", unknown, ok=False)
         assert refused.returncode != 0 and f"weights cannot be stored as '{unknown}'" in refused.stderr
         assert "expected int8, uint8, int4 or uint4" in refused.stderr and not (tmp_path / "p.onnx").exists()
+
+
+@pytest.mark.slow
+def test_more_weights_than_memory_needs_are_narrowed_while_they_are_written(tmp_path):
+    rows, columns, count = 2503, 5003, 23  # 1.15 GB, nearly all of it a hole in the file
+    size = rows * columns * 4
+    nodes = "".join(f"y{i} = MatMul(x, w{i})\n" for i in range(count))
+    results = ", ".join(f"float[2, {columns}] y{i}" for i in range(count))
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": 21]> g (float[2, {rows}] x) => ({results}) {{ {nodes} }}'
+    )
+    with (tmp_path / "weights.bin").open("wb") as file:
+        file.truncate(size * count)
+        for i in range(count):
+            weight = onnx.TensorProto(name=f"w{i}", data_type=onnx.TensorProto.FLOAT, dims=[rows, columns])
+            weight.data_location = onnx.TensorProto.EXTERNAL
+            for key, value in {"location": "weights.bin", "offset": i * size, "length": size}.items():
+                weight.external_data.add(key=key, value=str(value))
+            proto.graph.initializer.append(weight)
+            file.seek(i * size)
+            file.write(np.arange(i + 1, i + columns + 1, dtype=np.float32).tobytes())  # the first row
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    arguments = ["optimize", tmp_path / "m.onnx", "-o", tmp_path / "s.onnx", "--weights", "int4", "--quiet"]
+    subprocess.run(["prlimit", "--data=120000000", BUILD / "sardonyx", *arguments], check=True)
+    narrow = onnx.load(tmp_path / "s.onnx")
+    stored = {t.name: t for t in narrow.graph.initializer}
+    for i in (0, 22):
+        codes = numpy_helper.to_array(stored[f"w{i}_quantized"]).astype(np.float32)
+        scales = numpy_helper.to_array(stored[f"w{i}_scale"])
+        assert np.allclose(codes[0] * scales[0], np.arange(i + 1, i + columns + 1), rtol=1e-6, atol=0)
+        assert not codes[1:].any()

@@ -15,6 +15,9 @@
 // the earlier ones narrowed. Other weights, and those that something else reads as well, are encoded by
 // what they are themselves.
 //
+// If all weights are more than 1 GiB, codes that learn from no runs are computed while they are written, so
+// that one weight at a time is in memory.
+//
 // What stops it: few elements; a user other than these operands; fewer than two axes; elements that are
 // infinite or NaN. Relaxed: results change by what fewer bits lose.
 #include "passes/onnx/quantize/quantize_weights.h"
@@ -40,6 +43,10 @@ constexpr int kBlockwiseOpset = 21;  // which added 4 bits as well
 constexpr int kHalfOpset = 19;       // whose DequantizeLinear makes f16 and bf16
 constexpr int kChannelOpset = 13;
 constexpr int kNarrowIrVersion = 10;  // the first that knows types of 4 bits
+
+// Codes of large weights are computed when they are written, if all weights together are larger.
+constexpr size_t kMany = size_t{1} << 30;
+constexpr int64_t kLarge = 1 << 16;  // elements
 
 struct Wanted {
   DType type = DType::kI8;
@@ -220,6 +227,9 @@ class WeightQuantizer {
   bool run() {
     std::vector<Weight> weights;
     for (Value* v : compress::large_constants(top_, filter_)) add(*v, weights);
+    size_t bytes = 0;
+    for (const Weight& w : weights) bytes += w.value->constant()->byte_size();
+    are_many_ = bytes > kMany;
     for (size_t first = 0, end = 0; first < weights.size(); first = end) {
       end = learn(weights, first);
       for (const Weight& w : std::span(weights).subspan(first, end - first)) narrow(w);
@@ -282,8 +292,10 @@ class WeightQuantizer {
     const Blocks blocks = blocks_of(t, w.axes, wanted_.block);
     require_opset(t.dtype());
     const auto moments = moments_of(w);
-    auto made = compress::encode(t, blocks.grouping, wanted_.type, blocks.scale_shape,
-                                 {.moments = moments ? &*moments : nullptr, .channel = w.axes.channel});
+    auto made = are_many_ && !moments && t.size() >= kLarge
+                    ? compress::encode_when_read(v.constant(), blocks.grouping, wanted_.type, blocks.scale_shape)
+                    : compress::encode(t, blocks.grouping, wanted_.type, blocks.scale_shape,
+                                       {.moments = moments ? &*moments : nullptr, .channel = w.axes.channel});
     if (!made) {
       for (const Use& u : v.uses()) context_.log.near_miss(*u.owner, "a weight is infinite or NaN");
       context_.log.count("not finite");
@@ -337,6 +349,7 @@ class WeightQuantizer {
   const Wanted wanted_;
   const compress::Filter filter_;
   std::map<Vectors, compress::Moments> moments_;
+  bool are_many_ = false;  // too many to hold their codes
   bool changed_ = false;
 };
 
