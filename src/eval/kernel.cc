@@ -34,9 +34,17 @@ constexpr auto kKernels = [] {
   return table;
 }();
 
+// onnxruntime's own operators, which the dialect does not list.
+Kernel find_microsoft_kernel(std::string_view name) {
+  if (name == "MatMulNBits") return kernels::MatMulNBits;
+  if (name == "GatherBlockQuantized") return kernels::GatherBlockQuantized;
+  return nullptr;
+}
+
 }  // namespace
 
 Kernel find_kernel(const Op& op) {
+  if (!op.known && op.dialect == DialectId::kOnnx && op.domain == "com.microsoft") return find_microsoft_kernel(op.name);
   if (op.known && op.dialect == DialectId::kMil) return find_mil_kernel(op);
   if (!op.known || op.dialect != DialectId::kOnnx) return nullptr;
   return kKernels[static_cast<size_t>(&op - onnx::dialect().ops().data())];

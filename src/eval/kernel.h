@@ -156,6 +156,9 @@ namespace kernels {
 #define SX_KERNEL(name) void name(Call& c);
 #include "eval/onnx/kernels.def"
 #undef SX_KERNEL
+// Of the domain com.microsoft.
+void MatMulNBits(Call& c);
+void GatherBlockQuantized(Call& c);
 }  // namespace kernels
 
 }  // namespace sardonyx::eval

@@ -116,6 +116,87 @@ void DequantizeLinear(Call& c) {
   c.set(0, c.of<double>(t, x.shape(), all));
 }
 
+// onnxruntime's own: x times a matrix [K,N], each column of which is packed in blocks.
+void MatMulNBits(Call& c) {
+  const int64_t columns = c.int_attr("N"), rows = c.int_attr("K"), bits = c.int_attr("bits", 4),
+                block = c.int_attr("block_size");
+  if (bits != 2 && bits != 4 && bits != 8) c.unsupported(fmt::format("weights of {} bits", bits));
+  if (c.has(4)) c.unsupported("weights whose rows are in groups (g_idx)");
+  c.require(columns > 0 && rows > 0 && block > 0 && block % 8 == 0, "N, K and blocks that are multiples of 8 are expected");
+  const int64_t blocks = (rows - 1) / block + 1, each = block / 8 * bits;
+  const Array& scale = c.in(2);
+  const std::vector<int64_t> packed = c.ints(1);
+  const auto bytes = static_cast<int64_t>(packed.size());
+  c.require(bytes / columns / blocks == each && bytes % columns == 0 && bytes / columns % blocks == 0 &&
+                scale.size() == columns * blocks,
+            "weights and scales do not fit N, K and the blocks");
+  const std::vector<double> scales = c.doubles(2);
+  std::vector<double> zeros(scales.size(), std::ldexp(1.0, static_cast<int>(bits) - 1));
+  const auto code = [&](const std::vector<int64_t>& from, int64_t row_bytes, int64_t row, int64_t i) {
+    const int64_t byte = from[static_cast<size_t>(row * row_bytes + i * bits / 8)];
+    return static_cast<double>(byte >> (i * bits % 8) & ((1 << bits) - 1));
+  };
+  if (c.has(3) && c.dtype(3) == DType::kU8) {
+    const std::vector<int64_t> given = c.ints(3);
+    const int64_t row_bytes = (blocks * bits + 7) / 8;
+    c.require(static_cast<int64_t>(given.size()) == columns * row_bytes, "zero points do not fit N, K and the blocks");
+    for (int64_t i = 0; i < columns * blocks; ++i)
+      zeros[static_cast<size_t>(i)] = code(given, row_bytes, i / blocks, i % blocks);
+  } else if (c.has(3)) {
+    zeros = c.doubles(3);
+    c.require(zeros.size() == scales.size(), "zero points do not fit N, K and the blocks");
+  }
+  std::vector<double> weights(static_cast<size_t>(rows * columns));
+  for (int64_t k = 0; k < rows; ++k) {
+    for (int64_t n = 0; n < columns; ++n) {
+      const auto group = static_cast<size_t>(n * blocks + k / block);
+      weights[static_cast<size_t>(k * columns + n)] = (code(packed, blocks * each, n, k) - zeros[group]) * scales[group];
+    }
+  }
+  Array y = matmul(c, c.in(0), c.of<double>(c.dtype(), {rows, columns}, weights), c.dtype());
+  if (c.has(5)) {
+    const Array bias = c.in(5).broadcast_to(y.shape());
+    y = map2_as<double, double>(c, y, bias, c.dtype(), [](double a, double b) { return a + b; });
+  }
+  c.set(0, y);
+}
+
+// onnxruntime's own: Gather from a table in blocks.
+void GatherBlockQuantized(Call& c) {
+  const Array &data = c.in(0), &indices = c.in(1);
+  const size_t rank = data.rank();
+  const size_t axis = c.axis(c.int_attr("gather_axis", 0), rank), along = c.axis(c.int_attr("quantize_axis", 1), rank);
+  if (axis == along) c.unsupported("blocks along the axis that is gathered from");
+  const bool is_bytes = data.dtype() == DType::kU8;
+  if (is_bytes && c.int_attr("bits", 4) != 8) c.unsupported("a table whose bytes hold several numbers");
+  const std::vector<int64_t> places = load_all<int64_t>(indices);
+  const auto gathered = [&](size_t operand) {
+    const Array& x = c.in(operand);
+    c.require(x.rank() == rank && x.dim(axis) == data.dim(axis), "the table and its scales and zero points differ in size");
+    std::vector<int64_t> shape = x.shape(), one = x.shape();
+    shape[axis] = static_cast<int64_t>(places.size());
+    one[axis] = 1;
+    Array out = c.make(x.dtype(), std::move(shape));
+    for (size_t i = 0; i < places.size(); ++i) {
+      const int64_t at = places[i] < 0 ? places[i] + x.dim(axis) : places[i];
+      c.require(at >= 0 && at < x.dim(axis), "an index is outside of the table");
+      Array to = out.view(one, out.strides(), static_cast<int64_t>(i) * out.strides()[axis]);
+      copy_elements(x.view(one, x.strides(), at * x.strides()[axis]), to);
+    }
+    return out;
+  };
+  const auto block = c.int_attr("block_size", 128), by = static_cast<int64_t>(along);
+  const Array x = gathered(0);
+  const std::vector<double> scale = load_all<double>(spread(c, gathered(2), x, by, block));
+  std::vector<double> all = load_all<double>(x), zero(all.size(), is_bytes ? 128 : 0);
+  if (c.has(3)) zero = load_all<double>(spread(c, gathered(3), x, by, block));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = (all[i] - zero[i]) * scale[i];
+  std::vector<int64_t> shape = x.shape();
+  const auto at = shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  shape.insert(at, indices.shape().begin(), indices.shape().end());
+  c.set(0, c.of<double>(c.dtype(2), std::move(shape), all));
+}
+
 void DynamicQuantizeLinear(Call& c) {
   const Array& x = c.in(0);
   const std::vector<float> all = load_all<float>(x);

@@ -157,3 +157,106 @@ def test_the_lists_of_exceptions_hold():
             if name.startswith(start):
                 with pytest.raises(sardonyx.Error, match="the evaluator cannot run"):
                     run(cases()[name])
+
+
+# --- onnxruntime's own operators
+
+PRODUCTS = {
+    "4 bits": ({"bits": 4, "block_size": 16}, (7, 3, 8), {}),
+    "4 bits, zero points": ({"bits": 4, "block_size": 16}, (7, 3, 8), {"zero_points": "u8", "shape": (7 * 2,)}),
+    "8 bits, zero points": ({"bits": 8, "block_size": 16}, (7, 3, 16), {"zero_points": "u8", "shape": (7 * 3,)}),
+    "8 bits": ({"bits": 8, "block_size": 16}, (7, 3, 16), {}),
+    "zero points of floats": ({"bits": 4, "block_size": 16}, (7, 3, 8), {"zero_points": "f32", "shape": (7 * 3,)}),
+}
+
+
+def product(attributes: dict, packed: tuple, zeros: dict, bias: bool) -> onnx.ModelProto:
+    rng = np.random.default_rng(7)
+    constants = {
+        "b": rng.integers(0, 256, packed, np.uint8),
+        "scales": rng.normal(size=21).astype(np.float32),
+    }
+    if zeros:
+        made = rng.integers(0, 256, zeros["shape"], np.uint8) if zeros["zero_points"] == "u8" else rng.normal(size=21)
+        constants["zeros"] = made if made.dtype == np.uint8 else made.astype(np.float32)
+    if bias:
+        constants["bias"] = rng.normal(size=7).astype(np.float32)
+    names = ["x", "b", "scales", "zeros" if zeros else "", "", "bias" if bias else ""]
+    node = onnx.helper.make_node(
+        "MatMulNBits", names, ["y"], domain="com.microsoft", K=41, N=7, accuracy_level=1, **attributes
+    )
+    f32 = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [node],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", f32, ["B", 3, 41])],
+        [onnx.helper.make_tensor_value_info("y", f32, None)],
+        [numpy_helper.from_array(a, name) for name, a in constants.items()],
+    )
+    opsets = [onnx.helper.make_opsetid("", 21), onnx.helper.make_opsetid("com.microsoft", 1)]
+    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_of_packed_weights(name, bias):
+    import onnxruntime
+
+    model = product(*PRODUCTS[name], bias)
+    x = np.random.default_rng(3).normal(size=(2, 3, 41)).astype(np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (wanted,) = session.run(None, {"x": x})
+    assert np.allclose(sardonyx.evaluate(model, {"x": x})["y"], wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "packed", "zeros", "message"),
+    [
+        ({"bits": 3, "block_size": 16}, (7, 3, 6), {}, "weights of 3 bits"),
+        ({"bits": 4, "block_size": 16}, (7, 3, 9), {}, "do not fit N, K and the blocks"),
+        ({"bits": 4, "block_size": 32}, (7, 3, 8), {}, "do not fit N, K and the blocks"),
+        ({"bits": 4, "block_size": 0}, (7, 3, 8), {}, "N, K and blocks"),
+        ({"bits": 4, "block_size": 16}, (7, 3, 8), {"zero_points": "u8", "shape": (7,)}, "zero points do not fit"),
+    ],
+)
+def test_packed_weights_that_do_not_fit(attributes, packed, zeros, message):
+    with pytest.raises(sardonyx.Error, match=message):
+        sardonyx.evaluate(product(attributes, packed, zeros, False), {"x": np.zeros((2, 3, 41), np.float32)})
+
+
+@pytest.mark.parametrize("indices", [[[5, -131], [130, 0]], []])
+def test_lookups_in_packed_tables(indices):
+    """Of bytes; the tests of quantize_weights have 4 bits."""
+    import onnxruntime
+
+    rng = np.random.default_rng(7)
+    constants = {
+        "w": rng.integers(0, 256, (131, 67), np.uint8),
+        "s": rng.normal(size=(131, 5)).astype(np.float32),
+        "z": rng.integers(0, 256, (131, 5), np.uint8),
+    }
+    for zeros in ([], ["z"]):
+        node = onnx.helper.make_node(
+            "GatherBlockQuantized",
+            ["w", "i", "s", *zeros],
+            ["y"],
+            domain="com.microsoft",
+            block_size=16,
+            quantize_axis=1,
+            bits=8,
+        )
+        i = np.array(indices, np.int64)
+        graph = onnx.helper.make_graph(
+            [node],
+            "g",
+            [onnx.helper.make_tensor_value_info("i", onnx.TensorProto.INT64, i.shape)],
+            [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+            [numpy_helper.from_array(constants[name], name) for name in ("w", "s", *zeros)],
+        )
+        opsets = [onnx.helper.make_opsetid("", 21), onnx.helper.make_opsetid("com.microsoft", 1)]
+        model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        assert (sardonyx.evaluate(model, {"i": i})["y"] == session.run(None, {"i": i})[0]).all()
+        if i.size:
+            with pytest.raises(sardonyx.Error, match="an index is outside of the table"):
+                sardonyx.evaluate(model, {"i": np.full(i.shape, 131)})

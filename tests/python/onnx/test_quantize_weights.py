@@ -536,6 +536,89 @@ def test_the_command_calibrates(tmp_path):
     assert refused.returncode != 0 and "input 'x' is f32[3,61]" in refused.stderr and not (tmp_path / "p.onnx").exists()
 
 
+# --- onnxruntime's own operators
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("type_", ["int4", "uint4"])
+@pytest.mark.parametrize("block", [16, 32])
+@pytest.mark.parametrize(
+    ("body", "shape", "wanted"),
+    [
+        ("y = MatMul(x, w)", (67, 37), ["MatMulNBits"]),
+        ("y = MatMul(x, w)", (64, 37), ["MatMulNBits"]),
+        ("y = Gemm(x, w, c)", (67, 37), ["MatMulNBits", "Add"]),
+        ("y = Gemm<transB=1>(x, w)", (37, 67), ["MatMulNBits"]),
+        (
+            "a = MatMul(x, w)  r = Relu(a)  b = MatMul(x, w)  y = Add(r, b)",
+            (67, 37),
+            ["MatMulNBits", "Relu", "MatMulNBits", "Add"],
+        ),
+    ],
+)
+def test_own_products_compute_what_the_standard_form_does(level, type_, block, body, shape, wanted):
+    depth = max(shape)
+    weights = {"w": numbers(*shape, heavy=True), **({"c": numbers(37, seed=3)} if "c)" in body else {})}
+    wide = model(f"g (float[B,{depth}] x) => (float[B,37] y) {{ {body} }}", 17, **weights)
+    sizes = {"quantize_weights.block_size": block}
+    standard = sardonyx.optimize(wide, passes="none", weights=type_, options=sizes)
+    own = sardonyx.optimize(wide, passes="none", weights=type_, options=sizes | {"quantize_weights.target": "ort-1.17"})
+    assert ops(own) == wanted and opset(own) == 17 and own.ir_version == wide.ir_version
+    onnx.checker.check_model(standard)
+    x = numbers(5, depth, seed=11)
+    exact = sardonyx.evaluate(standard, {"x": x})["y"]
+    assert np.allclose(sardonyx.evaluate(own, {"x": x})["y"], exact, atol=1e-5)
+    assert np.allclose(run(own, level, x=x)[0], exact, atol=0.02)  # onnxruntime rounds x to 8 bits
+    for node in own.graph.node:
+        for attribute in node.attribute:
+            attribute.i = 1 if attribute.name == "accuracy_level" else attribute.i
+    assert np.allclose(run(own, level, x=x)[0], exact, atol=1e-5)
+    again = {"weights": type_, "options": sizes | {"quantize_weights.target": "ort-1.17"}}
+    assert sardonyx.optimize(own, passes="none", **again).SerializeToString() == own.SerializeToString()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("type_", ["int4", "uint4"])
+def test_own_lookups(level, type_):
+    wide = model("g (int64[B,T] i) => (float[B,T,67] y) { y = Gather(w, i) }", w=numbers(131, 67, heavy=True))
+    own = sardonyx.optimize(wide, weights=type_, options={"quantize_weights.target": "ort-1.20"})
+    assert ops(own) == ["GatherBlockQuantized"]
+    i = np.random.default_rng(3).integers(-131, 131, (2, 7))
+    standard = run(sardonyx.optimize(wide, weights=type_), "off", i=i)[0]
+    assert (run(own, level, i=i)[0] == standard).all() and (sardonyx.evaluate(own, {"i": i})["y"] == standard).all()
+    old = sardonyx.optimize(wide, weights=type_, options={"quantize_weights.target": "ort-1.19"})
+    assert ops(old) == ["DequantizeLinear", "Gather"]
+
+
+def test_own_products_learn_from_calibration():
+    """Results of products that were replaced are inputs of later ones."""
+    wide = model(
+        "g (float[B,149] x) => (float[B,41] y) { h = MatMul(x, w)  y = MatMul(h, v) }",
+        w=numbers(149, 37),
+        v=numbers(37, 41),
+    )
+    x, unseen = dependent(101, 149, 11), dependent(101, 149, 13)
+    own = {"weights": "int4", "options": {"quantize_weights.target": "ort-1.23"}}
+    narrow, report = sardonyx.optimize(wide, calibration=[{"x": x}], return_report=True, **own)
+    assert calibrated(report) == 2 and ops(narrow) == ["MatMulNBits", "MatMulNBits"]
+    exact = sardonyx.evaluate(wide, {"x": unseen})["y"]
+    errors = [
+        relative_error(sardonyx.evaluate(m, {"x": unseen})["y"], exact)
+        for m in (narrow, sardonyx.optimize(wide, **own))
+    ]
+    assert errors[0] < 0.5 * errors[1]
+
+
+def test_half_precision_and_bytes_have_the_standard_form():
+    half = model("g (float16[B,67] x) => (float16[B,37] y) { y = MatMul(x, w) }", w=numbers(67, 37).astype(np.float16))
+    wide = model("g (float[B,67] x) => (float[B,37] y) { y = MatMul(x, w) }", w=numbers(67, 37))
+    target = {"quantize_weights.target": "ort-1.23"}
+    for m, type_ in ((half, "int4"), (wide, "int8")):
+        assert ops(sardonyx.optimize(m, weights=type_, options=target)) == ["DequantizeLinear", "MatMul"]
+    with pytest.raises(sardonyx.Error, match="ort-9"):
+        sardonyx.optimize(wide, weights="int4", options={"quantize_weights.target": "ort-9"})
+
+
 def test_the_command(tmp_path):
     path = tmp_path / "m.onnx"
     onnx.save(model("g (float[B,67] x) => (float[B,37] y) { y = MatMul(x, w) }", w=numbers(67, 37)), path)

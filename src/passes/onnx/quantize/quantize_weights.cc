@@ -15,6 +15,9 @@
 // the earlier ones narrowed. Other weights, and those that something else reads as well, are encoded by
 // what they are themselves.
 //
+// With a target, products and tables whose weights have blocks of 4 bits become operators of onnxruntime
+// (packed_weights.cc), which need no newer opset.
+//
 // If all weights are more than 1 GiB, codes that learn from no runs are computed while they are written, so
 // that one weight at a time is in memory.
 //
@@ -32,6 +35,7 @@
 #include "passes/calibration.h"
 #include "passes/compress/encode.h"
 #include "passes/compress/weights.h"
+#include "passes/onnx/quantize/packed_weights.h"
 #include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
@@ -52,11 +56,14 @@ struct Wanted {
   DType type = DType::kI8;
   int64_t block = 0;  // 0: a scale for each channel
   int64_t min_elements = 1024;
+  const Runtime* runtime = nullptr;  // whose own operators may be used; null: none
 
   int opset_for(DType weights) const {
     if (bit_width(type) < 8 || block > 0) return kBlockwiseOpset;
     return weights == DType::kF32 ? kChannelOpset : kHalfOpset;
   }
+  // Whether the runtime loads the opset that DequantizeLinear needs.
+  bool can_dequantize(DType weights) const { return runtime == nullptr || opset_for(weights) <= runtime->opset; }
 };
 
 Wanted wanted_by(const PassOptions& options) {
@@ -71,6 +78,7 @@ Wanted wanted_by(const PassOptions& options) {
                 {"expected int8, uint8, int4 or uint4"});
   wanted.block = options.number("block_size", bit_width(wanted.type) < 8 ? 32 : 0);
   wanted.min_elements = options.number("min_elements", wanted.min_elements);
+  if (const std::string target = options.text("target", ""); !target.empty()) wanted.runtime = &runtime_named(target);
   if (wanted.block < 0 || wanted.min_elements < 0)
     throw Error(ErrorCode::kInvalidArgument, "block_size and min_elements of quantize_weights are not negative");
   return wanted;
@@ -204,7 +212,7 @@ std::vector<float> numbers_of(Array x, bool are_rows, int64_t size) {
 struct Weight {
   Value* value;
   Axes axes;
-  std::vector<Vectors> inputs;  // of all its readers; empty: not known
+  std::vector<Vectors> inputs = {};  // of all its readers; empty: not known
 };
 
 // --- the graph
@@ -238,12 +246,17 @@ class WeightQuantizer {
   }
 
  private:
-  void add(Value& v, std::vector<Weight>& weights) const {
-    const size_t rank = v.constant()->rank();
+  static void add(Value& v, std::vector<Weight>& weights) {
     std::vector<Reader> readers;
-    if (!find_readers(v, rank, readers) || readers.empty()) return;
-    Weight& w = weights.emplace_back(&v, std::ranges::min(readers, {}, [](const Reader& r) { return r.axes.order(); }).axes);
-    if (context_.calibration() == nullptr || rank != 2) return;
+    if (!find_readers(v, v.constant()->rank(), readers) || readers.empty()) return;
+    const auto order = [](const Reader& r) { return r.axes.order(); };
+    weights.push_back({.value = &v, .axes = std::ranges::min(readers, {}, order).axes});
+  }
+
+  void find_inputs(Weight& w) const {
+    const size_t rank = w.value->constant()->rank();
+    std::vector<Reader> readers;
+    if (rank != 2 || !find_readers(*w.value, rank, readers)) return;
     for (const Reader& r : readers) {
       const auto vectors = r.axes.order() == w.axes.order() ? vectors_of(r, context_.model) : std::nullopt;
       if (!vectors) return w.inputs.clear();
@@ -252,7 +265,8 @@ class WeightQuantizer {
   }
 
   // Learns what weights from `first` on are multiplied with. Returns the end of those that it looked at.
-  size_t learn(const std::vector<Weight>& weights, size_t first) {
+  size_t learn(std::vector<Weight>& weights, size_t first) {
+    if (context_.calibration() == nullptr) return weights.size();
     constexpr int64_t kMost = int64_t{1} << 28;  // elements
     moments_.clear();
     std::vector<Vectors> observed;
@@ -260,6 +274,7 @@ class WeightQuantizer {
     int64_t elements = 0;
     size_t end = first;
     for (; end < weights.size() && (end == first || elements < kMost); ++end) {
+      find_inputs(weights[end]);  // not earlier: narrowing others may replace these values
       for (const Vectors& v : weights[end].inputs) {
         const int64_t size = size_of(weights[end]);
         if (!moments_.try_emplace(v, size).second) continue;
@@ -290,9 +305,16 @@ class WeightQuantizer {
     Value& v = *w.value;
     const Tensor& t = *v.constant();
     const Blocks blocks = blocks_of(t, w.axes, wanted_.block);
-    require_opset(t.dtype());
+    const PackedType packed{.type = wanted_.type, .block = wanted_.block};
+    const bool is_packed =
+        wanted_.runtime != nullptr && &top_ == &context_.model.graph() && can_pack(v, w.axes, packed, *wanted_.runtime);
+    if (!is_packed && !wanted_.can_dequantize(t.dtype())) {
+      for (const Use& u : v.uses()) context_.log.near_miss(*u.owner, "the target cannot dequantize a weight");
+      return;
+    }
+    if (!is_packed) require_opset(t.dtype());
     const auto moments = moments_of(w);
-    auto made = are_many_ && !moments && t.size() >= kLarge
+    auto made = are_many_ && !moments && !is_packed && t.size() >= kLarge
                     ? compress::encode_when_read(v.constant(), blocks.grouping, wanted_.type, blocks.scale_shape)
                     : compress::encode(t, blocks.grouping, wanted_.type, blocks.scale_shape,
                                        {.moments = moments ? &*moments : nullptr, .channel = w.axes.channel});
@@ -308,7 +330,13 @@ class WeightQuantizer {
     if (wanted_.type == DType::kI8 && std::ranges::any_of(v.uses(), is_moved))
       made->zeros = Tensor::full(DType::kI8, blocks.scale_shape, 0);
     const size_t before = t.byte_size();
-    replace(v, *made, blocks);
+    if (is_packed) {
+      *made = write_packed(v, w.axes, packed, *made, context_);
+    } else {
+      replace(v, *made, blocks);
+    }
+    if (bit_width(made->codes->dtype()) < 8)
+      context_.model.ir_version = std::max<int64_t>(context_.model.ir_version, kNarrowIrVersion);
     context_.log.count("weights");
     context_.log.count("bytes before", before);
     for (const TensorPtr& part : {made->codes, made->scales, made->zeros})
@@ -336,12 +364,10 @@ class WeightQuantizer {
       return b.constant(t, name.empty() ? std::string() : fmt::format("{}{}", name, suffix));
     };
     Value* codes = constant(made.codes, kCodesSuffix);
-    Value* scales = constant(made.scales, "_scale");
-    Value* zeros = constant(made.zeros, "_zero_point");
+    Value* scales = constant(made.scales, kScaleSuffix);
+    Value* zeros = constant(made.zeros, kZerosSuffix);
     Value* floats = b.DequantizeLinear(codes, scales, zeros, {.axis = blocks.axis, .block_size = blocks.size});
     compress::replace_constant(v, *floats);
-    Model& m = context_.model;
-    if (bit_width(wanted_.type) < 8) m.ir_version = std::max<int64_t>(m.ir_version, kNarrowIrVersion);
   }
 
   Graph& top_;
@@ -361,7 +387,8 @@ int opset_of_narrow_weights(Model& m, const PassOptions& options) {
   for (const auto& f : m.functions()) {
     for (Graph* g : graphs_in(f->graph())) {
       const auto add = [&](const Value& v) {
-        if (compress::is_large(v, wanted.min_elements)) needed = std::max(needed, wanted.opset_for(v.dtype()));
+        if (compress::is_large(v, wanted.min_elements) && wanted.can_dequantize(v.dtype()))
+          needed = std::max(needed, wanted.opset_for(v.dtype()));
       };
       for (const Value* v : g->constants()) add(*v);
       for (const Node& n : g->nodes()) {
@@ -378,6 +405,8 @@ Pass quantize_weights() {
       .option("type", "the integers that store weights: int8 (default), uint8, int4, uint4")
       .option("block_size", "how many weights share a scale; 0: all of a channel (default: 32 for 4 bits, 0 for 8)")
       .option("only", "names of weights, one per line; the others stay")
+      .option("target",
+              "the onnxruntime (ort-1.23) whose own operators may read weights of 4 bits, in place of DequantizeLinear")
       .option("min_elements", "weights with fewer elements stay (default: 1024)")
       .after_verification();
 }

@@ -9,8 +9,8 @@ namespace sardonyx::onnx {
 // kInvalidArgument for options that the pass refuses.
 int opset_of_narrow_weights(Model& m, const PassOptions& options);
 
-// What follows a weight's name in the name of its codes.
-inline constexpr std::string_view kCodesSuffix = "_quantized";
+// What follows a weight's name in the names of its parts.
+inline constexpr std::string_view kCodesSuffix = "_quantized", kScaleSuffix = "_scale", kZerosSuffix = "_zero_point";
 
 // The opset that added DynamicQuantizeLinear, which quantize_products needs.
 inline constexpr int kDynamicQuantization = 11;
