@@ -117,9 +117,8 @@ constexpr Option kOptions[] = {
     {"optimize", "--explain", "PASSES,...",
      "Report why these passes (or those that make an operator: Attention) skipped near matches"},
     {"optimize/om convert/Fc", "--weights", "TYPE",
-     "Store weights in fewer bits: as int8, uint8, int4 or uint4 (of ONNX this raises the opset where it has to), or for Core "
-     "ML "
-     "as palette1, 2, 3, 4, 6 or 8 (indices into a table), sparse, sparse-int8 or sparse-palette4"},
+     "Store weights in fewer bits: as int8, uint8, int4 or uint4 (of ONNX this raises the opset where it has to); for ONNX as "
+     "f16 or bf16; for Core ML as palette1, 2, 3, 4, 6 or 8 (indices into a table), sparse, sparse-int8 or sparse-palette4"},
     {"optimize/o", "--prune-inputs", "", "Drop unused inputs"},
     {"optimize/o", "--keep-names", "", "Keep a name only where it means the same elements: changed weights get new names"},
     {"optimize/o", "--allow-empty", "", "Allow named input sizes to be zero"},

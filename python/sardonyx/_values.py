@@ -56,7 +56,10 @@ def precision_of(given: object, more: Sequence[str] = ()) -> str:
         if given in spellings:
             return precision
     known = ", ".join(f'"{p}"' for p in (*_PRECISIONS, *more))
-    raise Error(f"precision={given!r} is not known", notes=[f"expected one of {known}"])
+    notes = [f"expected one of {known}"]
+    if given in ("bf16", "bfloat16"):
+        notes.append('help: weights="bf16" stores the weights of an ONNX model in it; CPUs compute nothing in it')
+    raise Error(f"precision={given!r} is not known", notes=notes)
 
 
 def shapes(given: Mapping[str, Sequence[int | str | None]] | None) -> dict[str, list[int | str | None]]:

@@ -97,10 +97,12 @@ int first_opset(Model& m, int asked, const PassRequest& quantization, bool choos
 // What the narrowing of weights left alone although it could not know that this is wanted.
 void add_warnings(const PassReport& pass, std::vector<std::string>& warnings) {
   for (const auto& [what, times] : pass.counts) {
-    if (what == "not finite" && times > 0)
-      warnings.push_back(fmt::format("{} weight{} infinite or NaN elements and stay{} as {} (help: --explain {})", times,
-                                     times == 1 ? " has" : "s have", times == 1 ? "s" : "", times == 1 ? "it is" : "they are",
-                                     pass.name));
+    const bool is_infinite = what == "not finite";
+    if ((is_infinite || what.starts_with("beyond ")) && times > 0)
+      warnings.push_back(fmt::format("{} weight{} {} and stay{} as {} (help: --explain {})", times,
+                                     times == 1 ? " has" : "s have",
+                                     is_infinite ? "infinite or NaN elements" : "elements " + what, times == 1 ? "s" : "",
+                                     times == 1 ? "it is" : "they are", pass.name));
   }
 }
 

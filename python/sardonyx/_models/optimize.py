@@ -116,7 +116,7 @@ def request(options: Mapping[str, Any], of_passes: Sequence[tuple[str, str]] = (
     if given["keep_f32"]:
         wanted["request.options"].append(("cast_to_half.keep", ",".join(_names("keep_f32", given["keep_f32"]))))
     if narrows:
-        one_of("weights", given["weights"], ("int8", "uint8", "int4", "uint4"))
+        one_of("weights", given["weights"], ("int8", "uint8", "int4", "uint4", "f16", "bf16"))
         wanted["request.passes"] = [*wanted["request.passes"], "quantize_weights"]
         wanted["request.options"].append(("quantize_weights.type", given["weights"]))
     rtol, atol = (_tolerance(name, given[name]) for name in ("rtol", "atol"))

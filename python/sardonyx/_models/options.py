@@ -36,10 +36,11 @@ class OptimizeOptions(TypedDict, total=False):
     precision. For `max_error`: where errors are measured. For `weights` and `max_error`: weights of
     products are rounded so that products change least there; onnxruntime runs the model where it is
     installed."""
-    weights: Literal["int8", "uint8", "int4", "uint4"] | None
+    weights: Literal["int8", "uint8", "int4", "uint4", "f16", "bf16"] | None
     """Store weights as integers, from which DequantizeLinear makes floats again. int8 and uint8 have a
     scale for each channel, int4 and uint4 for each block of 32; signed ones have no zero points. 4 bits
-    raise the opset to 21, 8 bits to 13 (of half precision to 19), if it is older."""
+    raise the opset to 21, 8 bits to 13 (of half precision to 19), if it is older. "f16" and "bf16" store
+    them in half the bytes, for a Cast."""
     max_error: float | str | None
     """Choose the types of values and weights: the smallest model whose results stay within this error on
     the inputs of `calibration`, or on random ones. A share of the largest element of each result: 0.01 or
@@ -143,6 +144,7 @@ DOC = """\
         weights: Store weights as integers, from which DequantizeLinear makes floats again. int8 and uint8
             have a scale for each channel, int4 and uint4 for each block of 32; signed ones have no zero
             points. 4 bits raise the opset to 21, 8 bits to 13 (of half precision to 19), if it is older.
+            "f16" and "bf16" store them in half the bytes, for a Cast.
         max_error: Choose the types of values and weights: the smallest model whose results stay within this
             error on the inputs of `calibration`, or on random ones. A share of the largest element of each
             result: 0.01 or "1%". With `precision="f32"` only weights get other types. onnxruntime runs the

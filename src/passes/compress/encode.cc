@@ -4,10 +4,13 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <utility>
 
+#include "ir/tensor/half.h"
 #include "passes/compress/bits.h"
 #include "passes/compress/error_feedback.h"
 #include "passes/compress/least_squares.h"
@@ -105,7 +108,8 @@ class Encoder {
   std::atomic<bool> is_finite_ = true;
 };
 
-bool is_finite(const Tensor& t) {
+// Whether all elements are nearer to zero than `limit`; NaN is not.
+bool are_below(const Tensor& t, float limit) {
   const Floats floats(t);
   constexpr int64_t kAtOnce = 1 << 20;
   std::atomic<bool> all = true;
@@ -113,12 +117,24 @@ bool is_finite(const Tensor& t) {
     return [&](int64_t piece) {
       check_interrupt();
       const int64_t end = std::min(t.size(), (piece + 1) * kAtOnce);
-      float sum = 0;  // of zeros, unless one is infinite or NaN
-      for (int64_t i = piece * kAtOnce; i < end; ++i) sum += floats[i] * 0;
-      if (!(sum == 0)) all = false;
+      bool below = true;
+      for (int64_t i = piece * kAtOnce; i < end; ++i) below &= std::abs(floats[i]) < limit;
+      if (!below) all = false;
     };
   });
   return all;
+}
+
+// The elements of f32 from `first` on as bf16, rounded to nearest even.
+void fill_bf16(const Tensor& t, int64_t first, std::span<std::byte> out) {
+  std::vector<std::byte> floats(2 * out.size());
+  t.read(first, floats);
+  for (size_t i = 0; 2 * i < out.size(); ++i) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, floats.data() + 4 * i, sizeof bits);
+    const auto upper = static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+    std::memcpy(out.data() + 2 * i, &upper, sizeof upper);
+  }
 }
 
 // The parts of a weight, computed when they are read. Files have scales and zero points behind codes: these
@@ -143,7 +159,7 @@ class WhenRead : public std::enable_shared_from_this<WhenRead> {
       const int bits = bit_width(type_);
       if (which == kCodes) parts_[kCodes] = packed(std::move(made->codes), bits);
       parts_[kScales] = std::move(made->scales);
-      parts_[kZeros] = packed(std::move(made->zeros), bits);
+      if (!is_signed(type_)) parts_[kZeros] = packed(std::move(made->zeros), bits);
     }
     return std::exchange(parts_[which], {});
   }
@@ -158,12 +174,20 @@ class WhenRead : public std::enable_shared_from_this<WhenRead> {
 }  // namespace
 
 std::optional<Codes> encode_when_read(TensorPtr t, Grouping grouping, DType type, const std::vector<int64_t>& scale_shape) {
-  if (!is_finite(*t)) return std::nullopt;
+  if (!are_below(*t, std::numeric_limits<float>::infinity())) return std::nullopt;
   const std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
   const DType floats = t->dtype();
   const auto parts = std::make_shared<WhenRead>(std::move(t), std::move(grouping), type);
   return Codes{parts->part(WhenRead::kCodes, type, shape), parts->part(WhenRead::kScales, floats, scale_shape),
                is_signed(type) ? nullptr : parts->part(WhenRead::kZeros, type, scale_shape)};
+}
+
+TensorPtr rounded(const TensorPtr& t, DType to) {
+  const float limit = to == DType::kF16 ? 65520.0F : 0x1.FFp127F;  // and what is beyond becomes infinite
+  if (!are_below(*t, limit)) return nullptr;
+  if (to == DType::kF16) return as_half(t);
+  return Tensor::defer(to, {t->shape().begin(), t->shape().end()},
+                       [t](int64_t first, std::span<std::byte> out) { fill_bf16(*t, first, out); });
 }
 
 std::optional<Codes> encode(const Tensor& t, const Grouping& grouping, DType type, const std::vector<int64_t>& scale_shape,

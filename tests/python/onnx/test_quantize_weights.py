@@ -630,7 +630,7 @@ def test_the_command(tmp_path):
     for unknown in "int5", "palette4":  # palettes are for Core ML
         refused = command("optimize", path, "-o", tmp_path / "p.onnx", "--weights", unknown, ok=False)
         assert refused.returncode != 0 and f"weights cannot be stored as '{unknown}'" in refused.stderr
-        assert "expected int8, uint8, int4 or uint4" in refused.stderr and not (tmp_path / "p.onnx").exists()
+        assert "expected int8, uint8, int4, uint4, f16 or bf16" in refused.stderr and not (tmp_path / "p.onnx").exists()
 
 
 @pytest.mark.slow
@@ -662,3 +662,37 @@ def test_more_weights_than_memory_needs_are_narrowed_while_they_are_written(tmp_
         scales = numpy_helper.to_array(stored[f"w{i}_scale"])
         assert np.allclose(codes[0] * scales[0], np.arange(i + 1, i + columns + 1), rtol=1e-6, atol=0)
         assert not codes[1:].any()
+
+
+@pytest.mark.parametrize(("kind", "digits"), [("f16", 11), ("bf16", 8)])
+def test_weights_rounded_to_half_the_bytes(kind, digits):
+    w, table = numbers(53, 31), numbers(41, 53, seed=3)
+    proto = model(
+        "g (int64[N] i) => (float[N, 31] y) { a = Gather(table, i)  y = MatMul(a, w) }", opset=17, w=w, table=table
+    )
+    half = sardonyx.optimize(proto, weights=kind)
+    assert [n.op_type for n in half.graph.node].count("Cast") == 2
+    assert half.ByteSize() < 0.55 * proto.ByteSize()
+    for size in (1, 7, 13):
+        rows = np.arange(size) * 3 % 41
+        expected = table[rows] @ w
+        slack = 2.0**-digits * 2.1 * (np.abs(table[rows]) @ np.abs(w)) + 1e-6
+        for level in LEVELS:
+            assert (np.abs(run(half, level, i=rows)[0] - expected) <= slack).all()
+        assert (np.abs(sardonyx.evaluate(half, {"i": rows})["y"] - expected) <= slack).all()
+    assert sardonyx.optimize(half, weights=kind) == half
+
+
+def test_weights_beyond_half_precision_stay(caplog):
+    w = numbers(37, 29)
+    w[5, 3] = 65520
+    proto = model("g (float[N, 37] x) => (float[N, 29] y) { y = MatMul(x, w) }", opset=17, w=w)
+    assert [n.op_type for n in sardonyx.optimize(proto, weights="f16").graph.node] == ["MatMul"]
+    assert "1 weight has elements beyond f16 and stays as it is" in caplog.text
+    assert [n.op_type for n in sardonyx.optimize(proto, weights="bf16").graph.node] == ["Cast", "MatMul"]
+
+
+def test_precision_bf16_is_answered_by_what_there_is():
+    proto = model("g (float[2, 3] x) => (float[2, 3] y) { y = Relu(x) }")
+    with pytest.raises(sardonyx.Error, match='weights="bf16"'):
+        sardonyx.optimize(proto, precision="bf16")

@@ -6,7 +6,7 @@
 // of a table; those of 4 bits for each block of 32 along the axis that is summed over, or for each channel
 // where that axis is shorter; compress/least_squares.h chooses them. A weight with several users is stored
 // once, also where a Transpose or Cast stands before some. What a Loop or Scan repeats is dequantized before
-// it.
+// it. In f16 and bf16, weights of f32 are rounded, and a Cast makes the floats.
 //
 // With runs to learn from, codes of products of the main graph depend on what their matrices are
 // multiplied with there (compress/error_feedback.h). For a matrix with k rows that is known as k * k sums,
@@ -59,6 +59,7 @@ struct Wanted {
   const Runtime* runtime = nullptr;  // whose own operators may be used; null: none
 
   int opset_for(DType weights) const {
+    if (is_float(type)) return type == DType::kF16 ? 0 : kChannelOpset;
     if (bit_width(type) < 8 || block > 0) return kBlockwiseOpset;
     return weights == DType::kF32 ? kChannelOpset : kHalfOpset;
   }
@@ -73,9 +74,10 @@ Wanted wanted_by(const PassOptions& options) {
     if (type == name) wanted.type = t;
     return type == name;
   };
-  if (!is("int8", DType::kI8) && !is("uint8", DType::kU8) && !is("int4", DType::kI4) && !is("uint4", DType::kU4))
+  if (!is("int8", DType::kI8) && !is("uint8", DType::kU8) && !is("int4", DType::kI4) && !is("uint4", DType::kU4) &&
+      !is("f16", DType::kF16) && !is("bf16", DType::kBF16))
     throw Error(ErrorCode::kInvalidArgument, fmt::format("weights cannot be stored as '{}'", type),
-                {"expected int8, uint8, int4 or uint4"});
+                {"expected int8, uint8, int4, uint4, f16 or bf16"});
   wanted.block = options.number("block_size", bit_width(wanted.type) < 8 ? 32 : 0);
   wanted.min_elements = options.number("min_elements", wanted.min_elements);
   if (const std::string target = options.text("target", ""); !target.empty()) wanted.runtime = &runtime_named(target);
@@ -302,6 +304,7 @@ class WeightQuantizer {
   }
 
   void narrow(const Weight& w) {
+    if (is_float(wanted_.type)) return round(*w.value);
     Value& v = *w.value;
     const Tensor& t = *v.constant();
     const Blocks blocks = blocks_of(t, w.axes, wanted_.block);
@@ -318,11 +321,7 @@ class WeightQuantizer {
                     ? compress::encode_when_read(v.constant(), blocks.grouping, wanted_.type, blocks.scale_shape)
                     : compress::encode(t, blocks.grouping, wanted_.type, blocks.scale_shape,
                                        {.moments = moments ? &*moments : nullptr, .channel = w.axes.channel});
-    if (!made) {
-      for (const Use& u : v.uses()) context_.log.near_miss(*u.owner, "a weight is infinite or NaN");
-      context_.log.count("not finite");
-      return;
-    }
+    if (!made) return leave(v, "not finite");
     changed_ = true;
     // onnxruntime up to 1.23 moves a Transpose before DequantizeLinear, and takes codes without zero points
     // for unsigned ones there.
@@ -337,11 +336,35 @@ class WeightQuantizer {
     }
     if (bit_width(made->codes->dtype()) < 8)
       context_.model.ir_version = std::max<int64_t>(context_.model.ir_version, kNarrowIrVersion);
-    context_.log.count("weights");
-    context_.log.count("bytes before", before);
-    for (const TensorPtr& part : {made->codes, made->scales, made->zeros})
-      context_.log.count("bytes after", part != nullptr ? part->byte_size() : 0);
+    count(before, {made->codes, made->scales, made->zeros});
     if (moments) context_.log.count("weights calibrated");
+  }
+
+  // Stores a weight of f32 in half the bytes.
+  void round(Value& v) {
+    if (v.dtype() != DType::kF32) return;
+    require_opset(v.dtype());
+    const TensorPtr made = compress::rounded(v.constant(), wanted_.type);
+    if (made == nullptr) return leave(v, fmt::format("beyond {}", to_string(wanted_.type)));
+    changed_ = true;
+    count(v.constant()->byte_size(), {made});
+    Graph& home = home_of(v);
+    Rewriter b(home, context_);
+    b.set_insertion_point(home.first());
+    const std::string name(v.name().view());
+    Value* stored = b.constant(made, name.empty() ? std::string() : fmt::format("{}_{}", name, to_string(wanted_.type)));
+    compress::replace_constant(v, *b.Cast(stored, {.to = DType::kF32}));
+  }
+
+  void leave(const Value& v, std::string_view why) {
+    for (const Use& u : v.uses()) context_.log.near_miss(*u.owner, fmt::format("elements of a weight are {}", why));
+    context_.log.count(why);
+  }
+
+  void count(size_t bytes_before, std::initializer_list<TensorPtr> parts) {
+    context_.log.count("weights");
+    context_.log.count("bytes before", bytes_before);
+    for (const TensorPtr& part : parts) context_.log.count("bytes after", part != nullptr ? part->byte_size() : 0);
   }
 
   void require_opset(DType weights) const {
@@ -402,7 +425,7 @@ int opset_of_narrow_weights(Model& m, const PassOptions& options) {
 Pass quantize_weights() {
   return Pass::on_graph(Numerics::kRelaxed, needs({"MatMul", "Gemm", "Conv", "ConvTranspose", "Gather", "LSTM", "GRU", "RNN"}),
                         [](Graph& top, PassContext& context) { return WeightQuantizer(top, context).run(); })
-      .option("type", "the integers that store weights: int8 (default), uint8, int4, uint4")
+      .option("type", "what stores weights: int8 (default), uint8, int4, uint4, f16, bf16")
       .option("block_size", "how many weights share a scale; 0: all of a channel (default: 32 for 4 bits, 0 for 8)")
       .option("only", "names of weights, one per line; the others stay")
       .option("target",
