@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,8 +69,11 @@ struct OpsetHint {
 struct PrecisionPoint {
   std::string types;   // "f16, 12 weights int8, 40 weights uint4"
   uint64_t bytes = 0;  // of constants
-  double error = 0;    // the largest of a result, as a share of its largest element
+  double error = 0;    // the largest of a result, as a share of its largest element; or what the metric gives
 };
+
+// How far results of a run, by position, are from what they were before.
+using ErrorMetric = std::function<double(std::span<const EvalValue> before, std::span<const EvalValue> after)>;
 
 struct OptimizeOptions {
   // Its observer gets the stages: read (or whole and cut, if inputs, outputs or input shapes are given),
@@ -87,6 +91,7 @@ struct OptimizeOptions {
   // ONNX: chooses types of values and weights, as small as results stay within this error on the inputs of
   // `calibrate`, or on random ones. A share of the largest element of each result; 0 chooses nothing.
   double max_error = 0;
+  ErrorMetric metric;  // measures that error; empty: the largest difference of a result
   // Prepares a model for runs that measure errors. Empty: the evaluator runs it.
   std::function<RunModel(const Model&)> runner;
   // Replaces the bound that the passes promise, for `request.verify`.
@@ -114,6 +119,7 @@ struct OptimizeReport {
   std::optional<OpsetHint> hint;
   std::vector<PrecisionPoint> precision_curve;  // tried for max_error
   size_t precision_chosen = 0;                  // the point of it that was chosen
+  bool has_metric = false;                      // its errors are what OptimizeOptions::metric gives
   double read_seconds = 0, optimize_seconds = 0, write_seconds = 0;
   // Parts that no rule touches (nodes with wrong types, unknown operators), and what could not be verified.
   std::vector<std::string> warnings;

@@ -79,6 +79,21 @@ void decode(nb::handle given, std::function<RunModel(const Model&)>& to) {
   };
 }
 
+nb::list list_of(std::span<const EvalValue> values) {
+  nb::list objects;
+  for (const EvalValue& v : values) objects.append(eval_object(v));
+  return objects;
+}
+
+// A function of two lists of values.
+void decode(nb::handle given, ErrorMetric& to) {
+  const auto metric = std::make_shared<Locked>(given);
+  to = [metric](std::span<const EvalValue> before, std::span<const EvalValue> after) {
+    const nb::gil_scoped_acquire locked;
+    return nb::cast<double>(metric->object(list_of(before), list_of(after)));
+  };
+}
+
 OptimizeOptions options_of(const nb::dict& d, Observer* observer) {
   OptimizeOptions o;
   o.request.observer = observer;
@@ -163,6 +178,7 @@ nb::dict dict_of(const OptimizeReport& r) {
   }
   d["precision_curve"] = curve;
   d["precision_chosen"] = r.precision_chosen;
+  d["has_metric"] = r.has_metric;
   d["faults"] = r.passes.faults;
   d["evaluations"] = r.passes.evaluations;
   d["warnings"] = r.warnings;

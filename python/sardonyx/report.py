@@ -57,9 +57,11 @@ class Report:
     faults: list[str] = field(default_factory=list)  # differences that verify= found
     largest_error: float | None = None  # |before - after| over the floats that verify= compared
     evaluations: int = 0  # how many runs before and after verify= compared
-    # What max_error= tried: "types", "bytes" of constants, "error" as a share of the largest element of a result.
+    # What max_error= tried: "types", "bytes" of constants, "error": a share of the largest element of a result,
+    # or what metric= gave.
     precision_curve: list[dict] = field(default_factory=list)
     precision_chosen: int = 0  # the point that the model has
+    has_metric: bool = False
     warnings: list[str] = field(default_factory=list)
     shadow: "Shadow | None" = None  # of to_onnx(shadow=): how another exporter's model compares
 
@@ -89,9 +91,8 @@ class Report:
             lines.append(f"  {self.shadow}")
         for i, point in enumerate(self.precision_curve):
             mark = "chosen" if i == self.precision_chosen else ""
-            lines.append(
-                f"  {mark:<9}{_short(point['bytes'], 'B'):>10} {100 * point['error']:8.3g} %  {point['types']}"
-            )
+            error = f"{point['error']:8.3g}" if self.has_metric else f"{100 * point['error']:8.3g} %"
+            lines.append(f"  {mark:<9}{_short(point['bytes'], 'B'):>10} {error}  {point['types']}")
         if self.savings:
             width = max(len("saved by"), *(len(name) for name, _ in self.savings))
             at = f" at {self.at}" if self.at else ""
@@ -175,6 +176,7 @@ def of_optimization(name: str, numbers: dict[str, Any], path: str | os.PathLike 
         largest_error=numbers["largest_error"],
         precision_curve=numbers["precision_curve"],
         precision_chosen=numbers["precision_chosen"],
+        has_metric=numbers["has_metric"],
         warnings=numbers["warnings"],
     )
 

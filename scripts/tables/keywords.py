@@ -76,7 +76,8 @@ class Table:
         after = rest.partition(END)[2]
         table = ["| Keyword | Option | |", "|---|---|---|"]
         table += [
-            f"| `{row.keyword}` | `{row.option}` | {row.text.replace('|', chr(92) + '|')} |" for row in self.rows()
+            f"| `{row.keyword}` | {f'`{row.option}`' if row.option else ''} | {row.text.replace('|', chr(92) + '|')} |"
+            for row in self.rows()
         ]
         return f"{before}{BEGIN}\n" + "\n".join(table) + f"\n\n{END}{after}"
 
@@ -95,7 +96,7 @@ TABLES = [
         "src/convert/optimize_options.def",
         "optimizations",
         "OptimizeOptions",
-        "from collections.abc import Mapping, Sequence\nfrom typing import Any, Literal, TypedDict",
+        "from collections.abc import Callable, Mapping, Sequence\nfrom typing import Any, Literal, TypedDict",
         "python/sardonyx/_models/options.py",
         "docs/guide/optimizing.md",
     ),

@@ -240,6 +240,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
     PrecisionChoice choice = choose_precision(m, options, request);
     report.precision_curve = std::move(choice.curve);
     report.precision_chosen = choice.chosen;
+    report.has_metric = options.metric != nullptr;
     report.warnings = std::move(choice.warnings);
     narrowing = std::move(choice.passes);
   }

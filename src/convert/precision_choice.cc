@@ -142,7 +142,10 @@ class Chooser {
 
   double error_of(const std::vector<Results>& after) const {
     double error = 0;
-    for (size_t i = 0; i < runs_.runs.size(); ++i) error = std::max(error, difference(before_[i], after[i]));
+    for (size_t i = 0; i < runs_.runs.size(); ++i) {
+      const double found = options_.metric ? options_.metric(before_[i], after[i]) : difference(before_[i], after[i]);
+      error = std::max(error, std::isfinite(found) ? std::abs(found) : kNotFinite);
+    }
     return error;
   }
 

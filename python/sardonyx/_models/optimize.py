@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
@@ -97,7 +98,13 @@ def request(options: Mapping[str, Any], of_passes: Sequence[tuple[str, str]] = (
     elif given["precision"] is not None:
         wanted["request.options"].append(("precision", precision_of(given["precision"], more=("int8",))))
     chooses = given["max_error"] is not None
+    if given["metric"] is not None and not chooses:
+        raise Error("metric is for max_error", notes=["help: max_error=0.5 bounds what the metric gives"])
     if chooses:
+        if given["metric"] is not None:
+            wanted["metric"] = _metric(given["metric"])
+        elif wanted["max_error"] >= 1:
+            raise _no_share(given["max_error"])
         if given["precision"] not in (None, "f32") or given["weights"] is not None:
             raise Error(
                 "max_error chooses the types, which precision and weights name",
@@ -152,9 +159,20 @@ def _share(given: float | str | None) -> float:
         share = float(given[:-1]) / 100 if isinstance(given, str) and given.endswith("%") else float(given)
     except (TypeError, ValueError):
         share = 0.0
-    if not 0 < share < 1:
-        raise Error(f"max_error={given!r} is not a share between 0 and 1", notes=['help: 0.01, or "1%"'])
+    if not 0 < share < math.inf:
+        raise _no_share(given)
     return share
+
+
+def _no_share(given: object) -> Error:
+    return Error(f"max_error={given!r} is not a share between 0 and 1", notes=['help: 0.01, or "1%"'])
+
+
+def _metric(given: Callable[[list, list], float]) -> Callable[[list, list], float]:
+    """The error of results as native code has them."""
+    if not callable(given):
+        raise WrongType(f"metric is a function of results before and after, not {given!r:.200}")
+    return lambda before, after: float(given(*([_from_native(v) for v in results] for results in (before, after))))
 
 
 def _runner() -> Callable[[bytes], Callable[[list], list]] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 
@@ -46,6 +46,10 @@ class OptimizeOptions(TypedDict, total=False):
     the inputs of `calibration`, or on random ones. A share of the largest element of each result: 0.01 or
     "1%". With `precision="f32"` only weights get other types. onnxruntime runs the trials where it is
     installed."""
+    metric: Callable[[list[Any], list[Any]], float] | None
+    """Measures the error for `max_error`: a function of the results of a run before and after, lists of
+    arrays, whose value may then be at most `max_error`. None: the largest difference, as a share of the
+    largest element."""
     fold_budget: int
     """Bytes by which folding may grow the model. 0: 4 KiB for each removed node, 1 % in all."""
     prune_inputs: bool
@@ -87,6 +91,7 @@ DEFAULTS: dict[str, Any] = {
     "calibration": None,
     "weights": None,
     "max_error": None,
+    "metric": None,
     "fold_budget": 0,
     "prune_inputs": False,
     "keep_names": False,
@@ -149,6 +154,9 @@ DOC = """\
             error on the inputs of `calibration`, or on random ones. A share of the largest element of each
             result: 0.01 or "1%". With `precision="f32"` only weights get other types. onnxruntime runs the
             trials where it is installed.
+        metric: Measures the error for `max_error`: a function of the results of a run before and after,
+            lists of arrays, whose value may then be at most `max_error`. None: the largest difference, as a
+            share of the largest element.
         fold_budget: Bytes by which folding may grow the model. 0: 4 KiB for each removed node, 1 % in all.
         prune_inputs: Drop unused inputs.
         keep_names: Keep a name only where it means the same elements: changed weights get new names.

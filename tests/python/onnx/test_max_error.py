@@ -143,3 +143,33 @@ def test_a_model_without_floats_has_no_error():
         g (float[7,61] x) => (int64[7,1] i) { i = ArgMax<axis = 1>(x) }""")
     with pytest.raises(sardonyx.Error, match="no result of floats"):
         sardonyx.optimize(chosen, max_error=0.01)
+
+
+def test_a_metric_of_ones_own_decides():
+    """Only the first column counts, and counts in units of its own."""
+    seen = []
+
+    def metric(expected, found):
+        seen.append((type(expected), expected[0].shape))
+        return 100 * np.abs(expected[0][:, 0] - found[0][:, 0]).max()
+
+    before = model()
+    after, report = sardonyx.optimize(before, max_error=5, metric=metric, calibration=RUNS, return_report=True)
+    chosen = report.precision_curve[report.precision_chosen]
+    errors = [100 * np.abs(results(before, r)[:, 0] - results(after, r)[:, 0]).max() for r in RUNS]
+    assert max(errors) == pytest.approx(chosen["error"], rel=1e-3) and max(errors) <= 5
+    assert chosen["bytes"] < report.precision_curve[0]["bytes"] and set(seen) == {(list, (7, 53))}
+    assert " %" not in str(report).partition("chosen")[2].splitlines()[0]
+
+
+def test_bad_metrics():
+    with pytest.raises(sardonyx.Error, match="metric is for max_error"):
+        sardonyx.optimize(model(), metric=lambda a, b: 0.0)
+    with pytest.raises(sardonyx.Error, match="is a function"):
+        sardonyx.optimize(model(), max_error=1, metric=3)
+    with pytest.raises(sardonyx.Error, match="not a share"):
+        sardonyx.optimize(model(), max_error=5)
+    with pytest.raises(ZeroDivisionError):
+        sardonyx.optimize(model(), max_error=5, metric=lambda a, b: 1 / 0, calibration=RUNS)
+    unchanged = sardonyx.optimize(model(), max_error=5, metric=lambda a, b: float("nan"), calibration=RUNS)
+    assert {i.data_type for i in unchanged.graph.initializer} == {TensorProto.FLOAT}
