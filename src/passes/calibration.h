@@ -8,9 +8,9 @@
 
 namespace sardonyx {
 
-// Runs a copy of the model on all runs, and calls `visit` with the number of each of `values` and what it is
-// there, if that is a tensor. Values are inputs, constants and results of nodes of the main graph. Throws what
-// the runs throw.
+// Runs a copy of the model on all runs, and calls `visit` with the number of each of `values` and what it
+// is there, if that is a tensor. Values are inputs, constants and results of nodes of the main graph. Throws
+// what the runs throw.
 void observe_values(const Model& m, std::span<const Value* const> values, const Calibration& calibration,
                     const std::function<void(size_t number, const Array&)>& visit);
 

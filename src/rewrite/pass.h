@@ -119,7 +119,7 @@ class PassContext : public KnownValues {
   PassLog log;
   const PassOptions& options() const { return *options_; }  // of the running pass
 
-  Observer* observer() const { return observer_; }           // null: nobody watches
+  Observer* observer() const { return observer_; }          // null: nobody watches
   const Calibration* calibration() const { return runs_; }  // null: there are no runs to learn from
 
   // For the driver: `pass` runs from here on. `options` must outlive that run.

@@ -307,9 +307,11 @@ bool is_neutral(std::string_view primitive, const Value& v) {
   const DType d = v.dtype();
   const TensorPtr& t = v.constant();
   if (is_complex(d)) {
-    if (primitive != "add") return false;
+    if ((primitive != "add" && primitive != "mul") || t->size() != 1) return false;
     std::vector<std::byte> scratch;
-    return t->size() == 1 && std::ranges::all_of(t->bytes(scratch), [](std::byte x) { return x == std::byte{0}; });
+    const auto parts = t->bytes(scratch);
+    const auto part = [&](int64_t i) { return decode_element(d == DType::kC64 ? DType::kF32 : DType::kF64, parts.data(), i); };
+    return part(0) == (primitive == "mul" ? 1 : 0) && part(1) == 0;
   }
   if (d == DType::kBool || !is_float(d)) {
     const auto all = t->to_ints(1);

@@ -108,8 +108,9 @@ class Lowering : public lower::LoweringOf<Context, Builder> {
 // Integers as a parameter, and sizes, which are integers where they can be.
 Attr sizes_param(std::span<const Dim> dims);
 
-// The call of JAX's custom call of that name.
+// JAX's custom calls of these names.
 Values lower_dynamic_reduce_window(Lowering& ctx);
+Values lower_dynamic_rng_bit_generator(Lowering& ctx);
 // top_k[k] of the last axis.
 Values top_k(Lowering& ctx, Dim k);
 
@@ -122,6 +123,8 @@ std::string_view combiner(const Graph& body);
 bool returns_second(const Graph& body);
 // The primitive for elements of type `d` (a sum of bools is an or).
 std::string_view for_elements(std::string_view combiner, DType d);
+// Whether a value of the module counts 0, 1, 2, .. along `axis`.
+bool counts_along(const Value& v, int64_t axis);
 // Whether `v` is a constant with the neutral element of `primitive` everywhere.
 bool is_neutral(std::string_view primitive, const Value& v);
 

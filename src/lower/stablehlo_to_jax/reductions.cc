@@ -32,12 +32,6 @@ const Type* reduced_type(const Lowering& ctx, size_t i, const DimList& dims) {
   return ctx.out_type(i, dims);
 }
 
-// Whether v counts 0, 1, 2, .. along `axis`.
-bool counts_along(const Value& v, int64_t axis) {
-  const Node* n = v.def();
-  return n != nullptr && (n->is("iota") || n->is("dynamic_iota")) && n->attr_int("iota_dimension", -1) == axis;
-}
-
 // "argmax" or "argmin" if `body` returns the greater or the smaller of two elements, the first NaN before
 // all, and its index, the smaller one of equals; else "". a, i and b, j are the two pairs.
 std::string_view index_of_extreme(const Graph& body) {
@@ -56,6 +50,11 @@ std::string_view index_of_extreme(const Graph& body) {
 }
 
 }  // namespace
+
+bool counts_along(const Value& v, int64_t axis) {
+  const Node* n = v.def();
+  return n != nullptr && (n->is("iota") || n->is("dynamic_iota")) && n->attr_int("iota_dimension", -1) == axis;
+}
 
 Values lower_reduce(Lowering& ctx) {
   const Graph& body = ctx.body("body");

@@ -25,9 +25,9 @@ const Reduction* find_reduction_of_body(const Lowering& ctx);
 Value* combine(Lowering& ctx, const Reduction& r, Value* x, Value* y);
 // Drops the reduced axes.
 Value* reduce_with(Lowering& ctx, const Reduction& r, Value* x, std::span<const int64_t> axes);
-// Folds a jaxpr of (accumulators, elements) over rows of elements in order: operands are [rows, elements], inits
-// scalars.
-// `counts` has the shape of the rows: elements where it is false change nothing. Null: all count.
+// Folds a jaxpr of (accumulators, elements) over rows of elements in order: operands are [rows, elements],
+// inits scalars. `counts` has the shape of the rows: elements where it is false change nothing. Null: all
+// count.
 std::vector<Value*> fold_rows(Lowering& ctx, const Graph& jaxpr, std::span<Value* const> operands,
                               std::span<Value* const> inits, Value* counts = nullptr);
 

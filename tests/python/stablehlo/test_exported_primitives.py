@@ -18,7 +18,6 @@ from jax import export
 from judge import OF_JAX, compare, outputs
 from primitives import table
 
-
 CASES: list[table.Case] = [
     case
     for _, name, _ in pkgutil.iter_modules(primitives.__path__)
