@@ -64,9 +64,6 @@ Window window_of(Call& c, std::span<const int64_t> size, std::vector<int64_t> ke
   return w;
 }
 
-namespace {
-
-// The index that each kernel element reads at each window position, in a plane of the input. -1 is padding.
 std::vector<int64_t> sources_of(const Window& w) {
   const int64_t places = w.kernel_size(), positions = w.out_size();
   const std::vector<int64_t> strides = dense_strides(w.size);
@@ -83,6 +80,8 @@ std::vector<int64_t> sources_of(const Window& w) {
   });
   return source;
 }
+
+namespace {
 
 // Fills columns[(channel, kernel element)][window position] from `channels` planes of x, each of `plane`
 // elements. Padding reads as `outside`.

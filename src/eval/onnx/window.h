@@ -18,6 +18,8 @@ struct Window {
 
 // Reads strides, dilations, pads, auto_pad and ceil_mode. `kernel` is the kernel's spatial shape.
 Window window_of(Call& c, std::span<const int64_t> size, std::vector<int64_t> kernel);
+// [kernel element][window position]: the index that it reads there, in a plane of the input. -1 is padding.
+std::vector<int64_t> sources_of(const Window& w);
 
 // Convolves arrays of f64 as the node's attributes say. Exact for integers.
 Array convolution(Call& c, const Array& x, const Array& weights);

@@ -413,7 +413,7 @@ def relative_error(made: np.ndarray, exact: np.ndarray) -> float:
     ],
 )
 def test_calibration_takes_away_half_of_the_error_on_other_inputs(type_, signature, body, shape):
-    wide = model(f"g ({signature}) => (float y) {{ {body} }}", w=numbers(*shape, heavy=True))
+    wide = model(f"g ({signature}) => (float[M,N] y) {{ {body} }}", w=numbers(*shape, heavy=True))
     by_rows = signature.startswith("float[B")
     inputs = [dependent(101, 149, seed) for seed in (11, 13, 17)]
     first, second, unseen = (x if by_rows else np.ascontiguousarray(x.T) for x in inputs)
@@ -429,6 +429,56 @@ def test_calibration_takes_away_half_of_the_error_on_other_inputs(type_, signatu
             2e-5 if level == "default" or "Cast" in body else 0
         )  # the rounding of x and w to 8 bits and half precision
         assert errors[0] < max(0.5 * errors[1], floor)
+
+
+def smooth(*shape: int, seed: int) -> np.ndarray:
+    """Images whose neighbors are alike, and whose channels follow a few, some of them further on."""
+    rng = np.random.default_rng(seed)
+    batch, channels, *sizes = shape
+    x = np.einsum(
+        "bf...,fc->bc...",
+        rng.normal(size=(batch, 5, *sizes)),
+        np.random.default_rng(channels).normal(size=(5, channels)),
+    )
+    for axis in range(2, x.ndim):
+        x = x + np.roll(x, 1, axis) + np.roll(x, 2, axis)
+    for channel in range(channels):
+        x[:, channel] = np.roll(x[:, channel], channel % 3, -1)
+    return (x + 0.1 * rng.normal(size=x.shape)).astype(np.float32)
+
+
+@pytest.mark.parametrize("type_", ["int4", "uint4", "int8"])
+@pytest.mark.parametrize(
+    ("attributes", "kernel", "sizes"),
+    [
+        ("strides=[1, 1]", (13, 37, 5, 3), (11, 17)),
+        ("pads=[2, 1, 0, 1], strides=[2, 1], dilations=[1, 2]", (13, 7, 5, 3), (23, 17)),
+        ('auto_pad="SAME_UPPER", strides=[2, 3]', (13, 37, 3, 3), (17, 23)),
+        ("strides=[3]", (41, 37, 7), (101,)),
+    ],
+)
+def test_convolutions_learn_from_patches(type_, attributes, kernel, sizes):
+    x_shape = ",".join(map(str, ["B", kernel[1], *sizes]))
+    y_shape = ",".join("BCDE"[: len(kernel)])
+    wide = model(
+        f"g (float[{x_shape}] x) => (float[{y_shape}] y) {{ y = Conv<{attributes}>(x, w) }}", w=numbers(*kernel)
+    )
+    x, unseen = smooth(7, kernel[1], *sizes, seed=11), smooth(3, kernel[1], *sizes, seed=13)
+    alone = sardonyx.optimize(wide, passes="none", weights=type_)
+    narrow, report = sardonyx.optimize(wide, passes="none", weights=type_, calibration=[{"x": x}], return_report=True)
+    assert calibrated(report) == 1 and ops(narrow) == ["DequantizeLinear", "Conv"]
+    exact = run(wide, "off", x=unseen)[0]
+    for level in LEVELS:
+        errors = [relative_error(run(m, level, x=unseen)[0], exact) for m in (narrow, alone)]
+        assert errors[0] < 0.45 * errors[1]
+
+
+def test_a_convolution_in_groups_is_as_without_calibration():
+    wide = model("g (float[B,14,11,17] x) => (float[B,C,D,E] y) { y = Conv<group=2>(x, w) }", w=numbers(26, 7, 5, 3))
+    runs = [{"x": smooth(3, 14, 11, 17, seed=11)}]
+    narrow, report = sardonyx.optimize(wide, passes="none", weights="int4", calibration=runs, return_report=True)
+    assert calibrated(report) == 0
+    assert narrow.SerializeToString() == sardonyx.optimize(wide, passes="none", weights="int4").SerializeToString()
 
 
 def test_all_products_of_a_weight_count():
@@ -451,8 +501,8 @@ def test_all_products_of_a_weight_count():
 @pytest.mark.parametrize(
     "text",
     [
-        "g (float[B,149] x, int64[N] i) => (float y, float e) { y = MatMul(x, w)  t = Transpose<perm=[1, 0]>(w)  e = Gather(t, i) }",
-        "g (float[B,149] x, bool c) => (float y) { y = If (c) <then_branch = g () => (float a) { a = MatMul(x, w) }, "
+        "g (float[B,149] x, int64[N] i) => (float[M,N] y, float[K,L] e) { y = MatMul(x, w)  t = Transpose<perm=[1, 0]>(w)  e = Gather(t, i) }",
+        "g (float[B,149] x, bool c) => (float[M,N] y) { y = If (c) <then_branch = g () => (float a) { a = MatMul(x, w) }, "
         "else_branch = g () => (float b) { b = MatMul(x, w) }> }",
     ],
     ids=["tied with a table", "in bodies"],

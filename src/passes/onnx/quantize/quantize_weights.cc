@@ -8,12 +8,12 @@
 // once, also where a Transpose or Cast stands before some. What a Loop or Scan repeats is dequantized before
 // it. In f16 and bf16, weights of f32 are rounded, and a Cast makes the floats.
 //
-// With runs to learn from, codes of products of the main graph depend on what their matrices are
-// multiplied with there (compress/error_feedback.h). For a matrix with k rows that is known as k * k sums,
-// so as many weights as have 1 GiB of these together learn from the same runs of the model: one after
-// another would repeat the runs for each weight, and all at once would not fit into memory. Later ones see
-// the earlier ones narrowed. Other weights, and those that something else reads as well, are encoded by
-// what they are themselves.
+// With runs to learn from, codes of MatMul, Gemm and Conv in the main graph depend on what they multiply
+// there (compress/error_feedback.h; a convolution is a product with what its window covers). For a weight
+// with k rows that is known as k * k sums, so as many weights as have 1 GiB of these together learn from
+// the same runs of the model: one after another would repeat the runs for each weight, and all at once
+// would not fit into memory. Later ones see the earlier ones narrowed. Other weights, those that something
+// else reads as well, and those with more rows are encoded by what they are themselves.
 //
 // With a target, products and tables whose weights have blocks of 4 bits become operators of onnxruntime
 // (packed_weights.cc), which need no newer opset.
@@ -29,13 +29,13 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
 
 #include "passes/calibration.h"
 #include "passes/compress/encode.h"
 #include "passes/compress/weights.h"
 #include "passes/onnx/quantize/packed_weights.h"
+#include "passes/onnx/quantize/weight_inputs.h"
 #include "rewrite/onnx_rewriter.h"
 
 namespace sardonyx::onnx {
@@ -46,7 +46,8 @@ using compress::Axes;
 constexpr int kBlockwiseOpset = 21;  // which added 4 bits as well
 constexpr int kHalfOpset = 19;       // whose DequantizeLinear makes f16 and bf16
 constexpr int kChannelOpset = 13;
-constexpr int kNarrowIrVersion = 10;  // the first that knows types of 4 bits
+constexpr int kNarrowIrVersion = 10;             // the first that knows types of 4 bits
+constexpr int64_t kMostSums = int64_t{1} << 28;  // in single precision, of what weights are multiplied with
 
 // Codes of large weights are computed when they are written, if all weights together are larger.
 constexpr size_t kMany = size_t{1} << 30;
@@ -171,45 +172,6 @@ Blocks blocks_of(const Tensor& t, const Axes& axes, int64_t block) {
   return {static_cast<int64_t>(axis), in_blocks ? block : 0, std::move(grouping), std::move(scales)};
 }
 
-// --- what weights are multiplied with
-
-// The vectors of a value along one of its axes.
-struct Vectors {
-  const Value* value;
-  bool are_rows;  // along the last axis; else along the one before it
-
-  friend auto operator<=>(const Vectors&, const Vectors&) = default;
-};
-
-// What a product of the main graph multiplies a matrix with; nullopt where that is not known.
-std::optional<Vectors> vectors_of(const Reader& r, const Model& m) {
-  const Node& n = *r.use->owner;
-  if (n.graph() != &m.graph()) return std::nullopt;
-  const bool is_left = r.use == n.operands().data();
-  if (n.is("MatMul")) return Vectors{n.operands()[is_left ? 1 : 0].value, !is_left};
-  if (n.is("Gemm")) {
-    if (const auto transposed = int_attr(n, "transA")) return Vectors{n.operands()[0].value, *transposed == 0};
-  }
-  return std::nullopt;
-}
-
-// Vectors of `size` numbers, one after another; empty if they have another size.
-std::vector<float> numbers_of(Array x, bool are_rows, int64_t size) {
-  if (!are_rows && x.rank() > 1) {
-    std::vector<int64_t> perm(x.rank());
-    std::iota(perm.begin(), perm.end(), 0);
-    std::swap(perm[x.rank() - 1], perm[x.rank() - 2]);
-    x = x.transposed(perm);
-  }
-  std::vector<float> numbers;
-  if (x.rank() == 0 || x.dim(x.rank() - 1) != size || x.size() == 0) return numbers;
-  const TensorPtr t = x.to_tensor();
-  const compress::Floats floats(*t);
-  numbers.reserve(static_cast<size_t>(x.size()));
-  for (int64_t i = 0; i < x.size(); ++i) numbers.push_back(floats[i]);
-  return numbers;
-}
-
 // A constant to narrow.
 struct Weight {
   Value* value;
@@ -255,12 +217,16 @@ class WeightQuantizer {
     weights.push_back({.value = &v, .axes = std::ranges::min(readers, {}, order).axes});
   }
 
+  // For a weight of another rank than two, only where nothing turns it: then its rows are in the same order.
   void find_inputs(Weight& w) const {
+    if (size_of(w) * size_of(w) > kMostSums) return;
     const size_t rank = w.value->constant()->rank();
     std::vector<Reader> readers;
-    if (rank != 2 || !find_readers(*w.value, rank, readers)) return;
+    find_readers(*w.value, rank, readers);
     for (const Reader& r : readers) {
-      const auto vectors = r.axes.order() == w.axes.order() ? vectors_of(r, context_.model) : std::nullopt;
+      const bool is_known = r.axes.order() == w.axes.order() && r.use->owner->graph() == &context_.model.graph() &&
+                            (rank == 2 || (r.use->value == w.value && r.use->owner->is("Conv")));
+      const auto vectors = is_known ? vectors_of(*r.use) : std::nullopt;
       if (!vectors) return w.inputs.clear();
       w.inputs.push_back(*vectors);
     }
@@ -268,14 +234,13 @@ class WeightQuantizer {
 
   // Learns what weights from `first` on are multiplied with. Returns the end of those that it looked at.
   size_t learn(std::vector<Weight>& weights, size_t first) {
-    if (context_.calibration() == nullptr) return weights.size();
-    constexpr int64_t kMost = int64_t{1} << 28;  // elements
+    if (context_.calibration() == nullptr || is_float(wanted_.type)) return weights.size();
     moments_.clear();
     std::vector<Vectors> observed;
     std::vector<const Value*> values;
     int64_t elements = 0;
     size_t end = first;
-    for (; end < weights.size() && (end == first || elements < kMost); ++end) {
+    for (; end < weights.size() && (end == first || elements < kMostSums); ++end) {
       find_inputs(weights[end]);  // not earlier: narrowing others may replace these values
       for (const Vectors& v : weights[end].inputs) {
         const int64_t size = size_of(weights[end]);
@@ -286,21 +251,25 @@ class WeightQuantizer {
       }
     }
     if (values.empty()) return end;
-    observe_values(context_.model, values, *context_.calibration(), [&](size_t i, const Array& x) {
-      compress::Moments& moments = moments_.at(observed[i]);
-      moments.add(numbers_of(x, observed[i].are_rows, moments.size()));
-    });
+    observe_values(context_.model, values, *context_.calibration(),
+                   [&](size_t i, const Array& x) { add_vectors(observed[i], x, moments_.at(observed[i])); });
     return end;
   }
 
-  static int64_t size_of(const Weight& w) { return w.value->constant()->shape()[w.axes.summed]; }
+  static int64_t size_of(const Weight& w) {
+    const Tensor& t = *w.value->constant();
+    return t.size() / t.shape()[w.axes.channel];
+  }
 
-  // The moments of all inputs of a weight; nullopt if they are not known.
-  std::optional<compress::Moments> moments_of(const Weight& w) const {
-    if (w.inputs.empty()) return std::nullopt;
-    compress::Moments moments = moments_.at(w.inputs.front());
-    for (const Vectors& more : std::span(w.inputs).subspan(1)) moments.add(moments_.at(more));
-    return moments.are_known() ? std::optional(std::move(moments)) : std::nullopt;
+  // The moments of all inputs of a weight; null if they are not known.
+  const compress::Moments* moments_of(const Weight& w) {
+    if (w.inputs.empty()) return nullptr;
+    compress::Moments* moments = &moments_.at(w.inputs.front());
+    if (w.inputs.size() > 1) {
+      moments = &sum_.emplace(*moments);
+      for (const Vectors& more : std::span(w.inputs).subspan(1)) moments->add(moments_.at(more));
+    }
+    return moments->are_known() ? moments : nullptr;
   }
 
   void narrow(const Weight& w) {
@@ -316,11 +285,11 @@ class WeightQuantizer {
       return;
     }
     if (!is_packed) require_opset(t.dtype());
-    const auto moments = moments_of(w);
-    auto made = are_many_ && !moments && !is_packed && t.size() >= kLarge
+    const compress::Moments* moments = moments_of(w);
+    auto made = are_many_ && moments == nullptr && !is_packed && t.size() >= kLarge
                     ? compress::encode_when_read(v.constant(), blocks.grouping, wanted_.type, blocks.scale_shape)
                     : compress::encode(t, blocks.grouping, wanted_.type, blocks.scale_shape,
-                                       {.moments = moments ? &*moments : nullptr, .channel = w.axes.channel});
+                                       {.moments = moments, .channel = w.axes.channel});
     if (!made) return leave(v, "not finite");
     changed_ = true;
     // onnxruntime up to 1.23 moves a Transpose before DequantizeLinear, and takes codes without zero points
@@ -337,7 +306,7 @@ class WeightQuantizer {
     if (bit_width(made->codes->dtype()) < 8)
       context_.model.ir_version = std::max<int64_t>(context_.model.ir_version, kNarrowIrVersion);
     count(before, {made->codes, made->scales, made->zeros});
-    if (moments) context_.log.count("weights calibrated");
+    if (moments != nullptr) context_.log.count("weights calibrated");
   }
 
   // Stores a weight of f32 in half the bytes.
@@ -398,7 +367,8 @@ class WeightQuantizer {
   const Wanted wanted_;
   const compress::Filter filter_;
   std::map<Vectors, compress::Moments> moments_;
-  bool are_many_ = false;  // too many to hold their codes
+  std::optional<compress::Moments> sum_;  // of those of a weight with several inputs
+  bool are_many_ = false;                 // too many to hold their codes
   bool changed_ = false;
 };
 
