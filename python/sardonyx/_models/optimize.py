@@ -93,7 +93,8 @@ def request(options: Mapping[str, Any], of_passes: Sequence[tuple[str, str]] = (
     wanted["request.options"] = [*of_file, *wanted["request.options"], *of_passes]
     in_integers = given["precision"] == "int8"
     if in_integers:
-        wanted["request.passes"] = [*wanted["request.passes"], "quantize_products"]
+        of_runs = ["quantize_values"] if given["calibration"] else []
+        wanted["request.passes"] = [*wanted["request.passes"], *of_runs, "quantize_products"]
     elif given["precision"] is not None:
         wanted["request.options"].append(("precision", precision_of(given["precision"], more=("int8",))))
     chooses = given["max_error"] is not None
@@ -103,12 +104,12 @@ def request(options: Mapping[str, Any], of_passes: Sequence[tuple[str, str]] = (
                 "max_error chooses the types, which precision and weights name",
                 notes=['help: leave these out; precision="f32" is allowed, and only weights get other types'],
             )
-        if (runner := _runner()) is not None:
-            wanted["runner"] = runner
+    if (chooses or given["calibration"]) and (runner := _runner()) is not None:
+        wanted["runner"] = runner
     if given["keep_f32"] and (given["precision"] is None or in_integers):
         raise Error("keep_f32 is for half precision", notes=['help: precision="f16"'])
-    if given["calibration"] and (given["precision"] is None or in_integers) and not chooses:
-        raise Error("calibration is for half precision and max_error", notes=['help: precision="f16"'])
+    if given["calibration"] and given["precision"] is None and not chooses and "quantize_values" not in given["passes"]:
+        raise Error("calibration is for precision and max_error", notes=['help: precision="int8"'])
     if given["keep_f32"]:
         wanted["request.options"].append(("cast_to_half.keep", ",".join(_names("keep_f32", given["keep_f32"]))))
     if given["weights"] is not None:

@@ -1,0 +1,137 @@
+#include "passes/compress/histogram.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace sardonyx::compress {
+namespace {
+
+// The parts of the way from zero to the extremes that are tried as ends of the range.
+constexpr std::array<double, 24> kParts = {1.0,  0.97, 0.94, 0.91, 0.88, 0.85, 0.82, 0.79, 0.76, 0.73, 0.70, 0.66,
+                                           0.62, 0.58, 0.54, 0.50, 0.45, 0.40, 0.35, 0.30, 0.25, 0.20, 0.15, 0.10};
+
+}  // namespace
+
+double Histogram::center(size_t bin) const {
+  return (static_cast<double>(first_) + static_cast<double>(bin) + 0.5) * bin_width_;
+}
+
+// Widens bins, and adds some, so that there are those from `low` to `high`.
+void Histogram::make_room(double low, double high) {
+  if (!counts_.empty()) {
+    low = std::min(low, static_cast<double>(first_) * bin_width_);
+    high = std::max(high, center(counts_.size() - 1));
+  }
+  double width = bin_width_;
+  if (width == 0) {
+    const double extent = std::max({high - low, std::abs(low), std::abs(high)});
+    width = std::ldexp(1.0, std::ilogb(std::max(extent, 1e-38)) - 10);
+  }
+  const auto bin_of = [](double x, double w) { return static_cast<int64_t>(std::floor(x / w)); };
+  while (bin_of(high, width) - bin_of(low, width) >= kBins) width *= 2;
+  const int64_t first = bin_of(low, width), count = bin_of(high, width) - first + 1;
+  if (width == bin_width_ && first == first_ && count == static_cast<int64_t>(counts_.size())) return;
+  std::vector<uint64_t> counts(static_cast<size_t>(count));
+  for (size_t i = 0; i < counts_.size(); ++i) counts[static_cast<size_t>(bin_of(center(i), width) - first)] += counts_[i];
+  bin_width_ = width;
+  first_ = first;
+  counts_ = std::move(counts);
+}
+
+void Histogram::add(std::span<const float> numbers) {
+  constexpr size_t kLanes = 16;
+  std::array<float, kLanes> least{}, most{}, not_finite{};
+  const auto look = [&](float x, size_t lane) {
+    least[lane] = x < least[lane] ? x : least[lane];
+    most[lane] = x > most[lane] ? x : most[lane];
+    not_finite[lane] += x - x;  // NaN unless x is finite
+  };
+  size_t i = 0;
+  for (; i + kLanes <= numbers.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) look(numbers[i + lane], lane);
+  }
+  for (; i < numbers.size(); ++i) look(numbers[i], 0);
+  for (float x : not_finite) is_finite_ &= x == 0;
+  if (!is_finite_) return;
+  const double low = static_cast<double>(*std::ranges::min_element(least));
+  const double high = static_cast<double>(*std::ranges::max_element(most));
+  widest_ = {std::min(widest_.low, low), std::max(widest_.high, high)};
+  if (low < high) make_room(low, high);
+  const double per_bin = bin_width_ > 0 ? 1 / bin_width_ : 0;
+  const double offset = -static_cast<double>(first_);
+  uint64_t zeros = 0;
+  for (float x : numbers) {
+    if (x == 0) {
+      ++zeros;
+    } else {
+      ++counts_[static_cast<size_t>(std::floor(static_cast<double>(x) * per_bin) + offset)];
+    }
+  }
+  zeros_ += zeros;
+  others_ += numbers.size() - zeros;
+}
+
+void Histogram::add(const Histogram& other) {
+  is_finite_ &= other.is_finite_;
+  widest_ = {std::min(widest_.low, other.widest_.low), std::max(widest_.high, other.widest_.high)};
+  zeros_ += other.zeros_;
+  others_ += other.others_;
+  if (other.counts_.empty()) return;
+  bin_width_ = std::max(bin_width_, other.bin_width_);
+  if (counts_.empty()) first_ = 0;
+  make_room(other.center(0), other.center(other.counts_.size() - 1));
+  for (size_t i = 0; i < other.counts_.size(); ++i) {
+    const auto bin = static_cast<int64_t>(std::floor(other.center(i) / bin_width_)) - first_;
+    counts_[static_cast<size_t>(bin)] += other.counts_[i];
+  }
+}
+
+Range Histogram::least_squares(int steps) const {
+  // The squared error of what lies beyond each part of the way to an extreme.
+  const auto beyond = [&](double extreme) {
+    std::array<double, kParts.size()> errors{};
+    for (size_t part = 1; part < kParts.size(); ++part) {
+      const double end = extreme * kParts[part];
+      for (size_t i = 0; i < counts_.size(); ++i) {
+        const double over = extreme > 0 ? center(i) - end : end - center(i);
+        if (over > 0) errors[part] += static_cast<double>(counts_[i]) * over * over;
+      }
+    }
+    return errors;
+  };
+  const auto below = beyond(widest_.low), above = beyond(widest_.high);
+  Range best = widest_;
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t l = 0; l < kParts.size(); ++l) {
+    for (size_t h = 0; h < kParts.size(); ++h) {
+      const Range range{widest_.low * kParts[l], widest_.high * kParts[h]};
+      const double step = range.width() / steps;
+      const double error = static_cast<double>(others_) * step * step / 12 + below[l] + above[h];
+      if (error >= least) continue;
+      least = error;
+      best = range;
+    }
+  }
+  return best;
+}
+
+Range Histogram::without(double left_out) const {
+  const double most_left_out = left_out / 2 * static_cast<double>(zeros_ + others_);
+  Range range = widest_;
+  double below = 0, above = 0;
+  for (size_t i = 0; i < counts_.size() && center(i) < 0; ++i) {
+    below += static_cast<double>(counts_[i]);
+    if (below > most_left_out) break;
+    range.low = std::min(center(i) + bin_width_ / 2, 0.0);
+  }
+  for (size_t i = counts_.size(); i-- > 0 && center(i) > 0;) {
+    above += static_cast<double>(counts_[i]);
+    if (above > most_left_out) break;
+    range.high = std::max(center(i) - bin_width_ / 2, 0.0);
+  }
+  return range;
+}
+
+}  // namespace sardonyx::compress
