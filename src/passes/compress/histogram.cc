@@ -54,7 +54,10 @@ void Histogram::add(std::span<const float> numbers) {
   }
   for (; i < numbers.size(); ++i) look(numbers[i], 0);
   for (float x : not_finite) is_finite_ &= x == 0;
-  if (!is_finite_) return;
+  if (!is_finite_) {
+    others_ += numbers.size();
+    return;
+  }
   const double low = static_cast<double>(*std::ranges::min_element(least));
   const double high = static_cast<double>(*std::ranges::max_element(most));
   widest_ = {std::min(widest_.low, low), std::max(widest_.high, high)};

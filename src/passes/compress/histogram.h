@@ -20,8 +20,8 @@ class Histogram {
   void add(std::span<const float> numbers);
   void add(const Histogram& other);
 
-  bool is_empty() const { return zeros_ + others_ == 0; }
-  bool is_finite() const { return is_finite_; }  // all numbers so far
+  uint64_t size() const { return zeros_ + others_; }  // of numbers so far
+  bool is_finite() const { return is_finite_; }       // all numbers so far
 
   Range widest() const { return widest_; }  // of all numbers and zero
   // The range for which `steps` steps have about the least squared error: a narrower one rounds less and cuts

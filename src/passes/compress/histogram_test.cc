@@ -53,7 +53,7 @@ TEST(Histogram, ExactNumbers) {
   EXPECT_EQ(h.least_squares(255).high, 255);
   Histogram zeros;
   zeros.add(std::vector<float>(5));
-  EXPECT_FALSE(zeros.is_empty());
+  EXPECT_EQ(zeros.size(), 5U);
   EXPECT_EQ(zeros.least_squares(255).width(), 0);
 }
 
@@ -89,6 +89,7 @@ TEST(Histogram, NumbersThatAreNotFinite) {
     Histogram h;
     h.add(std::vector<float>{1, x, 2});
     EXPECT_FALSE(h.is_finite());
+    EXPECT_EQ(h.size(), 3U);
   }
 }
 

@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 LEVELS = [onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL]
-SMALL = {"quantize_values.min_elements": 0}
+ALL = {"quantize_values.all": True}
 
 
 def drawn(seed: int, *shape: int) -> np.ndarray:
@@ -110,7 +110,7 @@ def inputs(name: str, seed: int, batch: int = 5) -> dict[str, np.ndarray]:
 
 
 def quantized(name: str, **options) -> onnx.ModelProto:
-    given = {"options": SMALL} | options
+    given = {"options": ALL} | options
     return sardonyx.optimize(
         MODELS[name][0](), precision="int8", calibration=[inputs(name, seed, 13) for seed in range(3)], **given
     )
@@ -205,14 +205,14 @@ def test_no_pair_of_products_leaves_sixteen_bits():
 
     for name in "cnn", "mlp":
         assert largest(quantized(name)) == 128
-        assert largest(quantized(name, options=SMALL | {"quantize_values.full_range": True})) > 160
+        assert largest(quantized(name, options=ALL | {"quantize_values.full_range": True})) > 160
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_later_runs_change_nothing(name):
     after = quantized(name)
     runs = [inputs(name, 0)]
-    assert sardonyx.optimize(after, precision="int8", calibration=runs, options=SMALL) == after
+    assert sardonyx.optimize(after, precision="int8", calibration=runs, options=ALL) == after
     assert sardonyx.optimize(after) == after
 
 
@@ -226,9 +226,28 @@ def test_large_biases_of_small_weights():
     w.CopyFrom(numpy_helper.from_array(small, "w1"))
     b.CopyFrom(numpy_helper.from_array(large, "b1"))
     runs = [inputs("mlp", seed) for seed in range(3)]
-    after = sardonyx.optimize(proto, precision="int8", calibration=runs, options=SMALL)
+    after = sardonyx.optimize(proto, precision="int8", calibration=runs, options=ALL)
     for level in LEVELS:
         assert error(run(after, runs[0], level), run(proto, runs[0])) < 0.04
+
+
+def test_a_grouped_convolution_in_floats_between_codes_stays_one(tmp_path):
+    """onnxruntime would quantize its weights with one scale for all, and its kernel for 8 bits is slower."""
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[B,128,29,31] x) => (float[B,128,29,31] y) {
+            a = Conv(x, w1)
+            r = Relu(a)
+            b = Conv<kernel_shape = [3, 3], pads = [1, 1, 1, 1], group = 32>(r, w2)
+            s = Relu(b)
+            y = Conv(s, w3)
+        }""")
+    with_weights(proto, w1=(128, 128, 1, 1), w2=(128, 4, 3, 3), w3=(128, 128, 1, 1))
+    runs = [{"x": drawn(seed, 1, 128, 29, 31)} for seed in range(2)]
+    after = sardonyx.optimize(proto, precision="int8", calibration=runs[:1])
+    assert error(run(after, runs[1], path=tmp_path / "m.onnx"), run(proto, runs[1])) < 0.03
+    ops = Counter(n.op_type for n in onnx.load(tmp_path / "m.onnx").graph.node)
+    assert (ops["QLinearConv"], ops["Conv"]) == (2, 1)
+    assert sardonyx.optimize(after) == after
 
 
 def test_ranges_on_request():
@@ -236,7 +255,7 @@ def test_ranges_on_request():
     runs[0]["x"][0, 0] = 100
     whole, cut = (
         sardonyx.optimize(
-            mlp(), precision="int8", calibration=runs, options=SMALL | {"quantize_values.percentile": percent}
+            mlp(), precision="int8", calibration=runs, options=ALL | {"quantize_values.percentile": percent}
         )
         for percent in (100, 99)
     )
@@ -247,9 +266,7 @@ def test_ranges_on_request():
 
     assert scale(whole) > 100 / 255 > 10 * scale(cut)
     with pytest.raises(sardonyx.Error, match="up to 100"):
-        sardonyx.optimize(
-            mlp(), precision="int8", calibration=runs, options=SMALL | {"quantize_values.percentile": 101}
-        )
+        sardonyx.optimize(mlp(), precision="int8", calibration=runs, options=ALL | {"quantize_values.percentile": 101})
 
 
 def test_what_cannot_be_learned_from():
@@ -257,13 +274,13 @@ def test_what_cannot_be_learned_from():
         bad = inputs("mlp", 0)
         bad["x"][1, 1] = value
         with pytest.raises(sardonyx.Error, match=message):
-            sardonyx.optimize(mlp(), precision="int8", calibration=[bad], options=SMALL)
+            sardonyx.optimize(mlp(), precision="int8", calibration=[bad], options=ALL)
     with pytest.raises(sardonyx.Error, match="no input 'z'"):
         sardonyx.optimize(mlp(), precision="int8", calibration=[{"z": inputs("mlp", 0)["x"]}])
     with pytest.raises(sardonyx.Error, match="there are none"):
-        sardonyx.optimize(mlp(), passes=["quantize_values"], options=SMALL, strict=True)
+        sardonyx.optimize(mlp(), passes=["quantize_values"], options=ALL, strict=True)
     empty = {"x": np.zeros((0, 37), np.float32)}
-    after = sardonyx.optimize(mlp(), precision="int8", calibration=[empty], options=SMALL)
+    after = sardonyx.optimize(mlp(), precision="int8", calibration=[empty], options=ALL)
     assert "QuantizeLinear" not in {n.op_type for n in after.graph.node}
 
 
@@ -275,7 +292,7 @@ def test_old_opsets():
         b=(131,),
     )
     runs = [inputs("mlp", 0)]
-    raised = sardonyx.optimize(old, precision="int8", calibration=runs, options=SMALL)
+    raised = sardonyx.optimize(old, precision="int8", calibration=runs, options=ALL)
     assert raised.opset_import[0].version == 13
     with pytest.raises(sardonyx.Error, match="need opset 13"):
         sardonyx.optimize(old, precision="int8", calibration=runs, opset=12)
@@ -293,4 +310,4 @@ def test_the_command(tmp_path):
     told = command(
         "optimize", tmp_path / "m.onnx", "-o", tmp_path / "e.onnx", *given, "--explain", "quantize_values", "--dry-run"
     )
-    assert "782 elements, and small products are not faster" in told.stdout + told.stderr
+    assert "the graph is faster if it computes on floats\n  at y = Gemm" in told.stdout + told.stderr

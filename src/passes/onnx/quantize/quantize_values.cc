@@ -2,8 +2,8 @@
 //     =>   x ── Q ── DQ ── Conv(DQ(codes of W), DQ(codes of b)) ── Q ── DQ ── y
 //
 // Q is QuantizeLinear, and DQ DequantizeLinear. Computes convolutions and products with constant weights, and
-// what lies between them, in integers of 8 bits, in the form that onnxruntime joins into one kernel each. Runs
-// tell the ranges of values. Weights have a scale for each channel of results, biases are integers of 32 bits.
+// what lies between them, in integers of 8 bits, in the form that onnxruntime joins into one kernel each.
+// Runs tell the ranges of values. Weights have a scale for each channel of results, biases have 32 bits.
 //
 //   products   Conv, MatMul, Gemm: take codes; Conv makes codes, the others where something takes them
 //   joins      Add, Mul, means, ...: where their operands are made as codes
@@ -24,6 +24,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -32,6 +33,7 @@
 
 #include "passes/calibration.h"
 #include "passes/compress/histogram.h"
+#include "passes/onnx/quantize/code_choice.h"
 #include "passes/onnx/quantize/quantize_weights.h"
 #include "passes/onnx/quantize/summed_weights.h"
 #include "rewrite/onnx_rewriter.h"
@@ -45,76 +47,6 @@ using compress::Range;
 constexpr int kSteps = 255;         // between the lowest and the highest code
 constexpr double kMostRatio = 1.5;  // of the ranges of two values that share a scale
 
-// --- nodes
-
-// A node that multiplies x by constant weights.
-struct Product {
-  Value *weight = nullptr, *bias = nullptr;
-  int64_t axis = 0;  // of the weight, of which each index has a scale
-  Sums sums;
-  bool joins = false;  // faster only if x is made as codes
-};
-
-bool is_float_tensor(const Value* v) { return v != nullptr && v->ranked() && v->dtype() == DType::kF32; }
-
-// The constant f32 tensor that v is; null if it is something else.
-const Tensor* weights_of(const Value* v) {
-  if (v == nullptr || !v->is_constant() || v->dtype() != DType::kF32 || v->constant()->is_promise()) return nullptr;
-  return v->constant().get();
-}
-
-bool is_finite(const Tensor& t) {
-  std::vector<std::byte> scratch;
-  const auto bytes = t.bytes(scratch);
-  float not_finite = 0;
-  for (size_t at = 0; at < bytes.size(); at += sizeof(float)) {
-    float x = 0;
-    std::memcpy(&x, bytes.data() + at, sizeof x);
-    not_finite += x - x;  // NaN unless x is finite
-  }
-  return not_finite == 0;
-}
-
-Sums sums_of_conv(const Tensor& w) {
-  int64_t places = 1;
-  for (size_t axis = 2; axis < w.rank(); ++axis) places *= w.shape()[axis];
-  return {.channels = w.shape()[0], .outer = w.shape()[1], .inner = places, .channel_stride = w.shape()[1] * places};
-}
-
-Sums sums_of_matrix(const Tensor& w, bool by_columns) {
-  const int64_t rows = w.shape()[by_columns ? 1 : 0], columns = w.shape()[by_columns ? 0 : 1];
-  return {.channels = columns,
-          .outer = 1,
-          .inner = rows,
-          .channel_stride = by_columns ? rows : 1,
-          .inner_stride = by_columns ? 1 : columns};
-}
-
-// Relu, or Clip from zero: where zero has the lowest code, nothing below it is left.
-bool is_clamp(const Node& n, KnownValues& known) {
-  if (n.unchecked()) return false;
-  if (n.is("Relu")) return true;
-  if (!n.is("Clip")) return false;
-  if (n.op().since_version < 11) return float_attr(n, "min") == 0.0;
-  return n.input(1) != nullptr && known.splat(n.input(1)) == 0.0 && (n.input(2) == nullptr || n.input(2)->is_constant());
-}
-
-// Whether the node has a kernel for codes, each operand and the result with a scale of its own.
-bool is_join(const Node& n) {
-  static constexpr std::string_view kJoins[] = {"Add", "Mul", "GlobalAveragePool", "LeakyRelu", "Sigmoid"};
-  return !n.unchecked() && std::ranges::any_of(kJoins, [&](std::string_view op) { return n.is(op); });
-}
-
-// Whether the node moves elements of its first operand, and does the same with codes.
-bool is_move(const Node& n) {
-  static constexpr std::string_view kMoves[] = {"MaxPool", "Reshape",   "Flatten",      "Squeeze",      "Unsqueeze",
-                                                "Slice",   "Transpose", "DepthToSpace", "SpaceToDepth", "Split"};
-  if (n.unchecked() || std::ranges::none_of(kMoves, [&](std::string_view op) { return n.is(op); })) return false;
-  return !n.is("MaxPool") || (n.op().since_version >= 12 && (n.num_results() == 1 || !n.result(1)->has_uses()));
-}
-
-bool is_concat(const Node& n) { return !n.unchecked() && n.is("Concat"); }
-
 double number_in(const std::string& text) {
   double x = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), x);
@@ -124,147 +56,13 @@ double number_in(const std::string& text) {
   return x;
 }
 
-// --- what becomes codes
-
-// Chooses the nodes that compute on codes.
-class Choice {
- public:
-  Choice(Graph& g, PassContext& context)
-      : g_(g), context_(context), min_elements_(context.options().number("min_elements", 1 << 16)) {
-    if (min_elements_ < 0) throw Error(ErrorCode::kInvalidArgument, "min_elements of quantize_values is not negative");
-    for (Node& n : g.nodes()) {
-      if (const auto p = product_of(n)) candidates_.emplace(&n, *p);
-    }
-  }
-
-  bool has_candidates() const { return !candidates_.empty(); }
-
-  // Chooses anew without the values of `unseen`, which stay in floats.
-  void choose(const std::unordered_set<const Value*>& unseen) {
-    products_.clear();
-    joins_.clear();
-    moves_.clear();
-    taken_.clear();
-    made_.clear();
-    const auto may_take = [&](const Node& n) { return !unseen.contains(n.input(0)) && !unseen.contains(result_of(n)); };
-    for (const auto& [n, p] : candidates_) {
-      if (p.joins || !may_take(*n)) continue;
-      products_.emplace(n, p);
-      taken_.insert(n->input(0));
-    }
-    // Values whose codes something would take.
-    std::unordered_set<const Value*> welcome = taken_;
-    for (Node* n = g_.last(); n != nullptr; n = n->prev()) {
-      if (n->is("GlobalAveragePool") || candidates_.contains(n)) welcome.insert(n->input(0));
-      if (is_join(*n) && welcome.contains(result_of(*n))) welcome_all(*n, welcome);
-      if (is_concat(*n) && welcome.contains(n->result())) welcome_all(*n, welcome);
-      if (is_move(*n) && std::ranges::any_of(n->results(), [&](const Value& v) { return welcome.contains(&v); }))
-        welcome.insert(n->input(0));
-    }
-    for (Node& n : g_.nodes()) {
-      const auto is_made = [&](const Use& u) { return made_.contains(u.value); };
-      const auto is_code = [&](const Use& u) { return made_.contains(u.value) || taken_.contains(u.value); };
-      const Value* result = result_of(n);
-      if (const auto at = candidates_.find(&n); at != candidates_.end()) {
-        if (at->second.joins && made_.contains(n.input(0)) && welcome.contains(result) && may_take(n)) products_.insert(*at);
-        if (n.is("Conv") && products_.contains(&n)) made_.insert(result);
-      } else if (is_join(n) || is_concat(n)) {
-        const bool is_wanted = welcome.contains(result) || n.is("Add") || n.is("GlobalAveragePool") || is_concat(n);
-        if (!is_wanted || !is_float_tensor(result) || unseen.contains(result) || !std::ranges::all_of(n.operands(), is_code) ||
-            std::ranges::none_of(n.operands(), is_made))
-          continue;
-        joins_.insert(&n);
-        made_.insert(result);
-      } else if (is_move(n) && made_.contains(n.input(0))) {
-        moves_.insert(&n);
-        for (const Value& v : n.results()) made_.insert(&v);
-      }
-    }
-  }
-
-  // What the codes behind a node stand for: its result, or that of the clamp that alone uses it.
-  Value* result_of(const Node& n) const {
-    Value* v = n.result();
-    if (!v->has_one_use() || is_concat(n) || is_move(n)) return v;
-    const Node& user = *v->uses().begin()->owner;
-    return !user.is_boundary() && user.graph() == &g_ && is_clamp(user, context_) && user.input(0) == v ? user.result() : v;
-  }
-
-  // Where the codes of v come from: v, or what a clamp that alone uses it makes v of.
-  Value* source_of(Value* v) const {
-    const Node* n = v->def();
-    return n != nullptr && is_clamp(*n, context_) && n->input(0)->has_one_use() ? n->input(0) : v;
-  }
-
-  const std::map<const Node*, Product>& candidates() const { return candidates_; }
-  const Product* product(const Node& n) const {
-    const auto at = products_.find(&n);
-    return at == products_.end() ? nullptr : &at->second;
-  }
-  bool is_joined(const Node& n) const { return joins_.contains(&n); }
-  bool is_moved(const Node& n) const { return moves_.contains(&n); }
-  // Whether codes are the result of a kernel; all users take them or what they stand for.
-  bool is_made(const Value* v) const { return made_.contains(v); }
-  bool has_codes(const Value* v) const { return made_.contains(v) || taken_.contains(v); }
-
- private:
-  static void welcome_all(const Node& n, std::unordered_set<const Value*>& welcome) {
-    for (const Use& u : n.operands()) welcome.insert(u.value);
-  }
-
-  std::optional<Product> product_of(const Node& n) {
-    if (n.unchecked() || !(n.is("Conv") || n.is("MatMul") || n.is("Gemm"))) return std::nullopt;
-    const Value *x = n.input(0), *bias = n.input(2);
-    const Tensor *w = weights_of(n.input(1)), *b = weights_of(bias);
-    const auto refuse = [&](std::string_view why) -> std::optional<Product> {
-      context_.log.near_miss(n, why);
-      return std::nullopt;
-    };
-    if (!is_float_tensor(x) || x->is_constant()) return std::nullopt;
-    if (w == nullptr || (bias != nullptr && b == nullptr)) return refuse("its weights or its bias are computed");
-    if (!is_finite(*w) || (b != nullptr && !is_finite(*b))) return refuse("a weight is infinite or NaN");
-    Product p{.weight = n.input(1), .bias = n.input(2)};
-    if (n.is("Conv")) {
-      p.sums = sums_of_conv(*w);
-      p.joins = w->shape()[1] == 1;
-      const int64_t summed = p.sums.outer * p.sums.inner;
-      if (!p.joins && summed < (p.sums.inner == 1 ? kFewestChannels : kFewestSummed) && !feeds_max_pool(n))
-        return refuse(fmt::format("{} products make each number of the result, and few are not faster", summed));
-      return w->size() > 0 ? std::optional(p) : std::nullopt;
-    }
-    if (w->rank() != 2 || x->type()->rank() < 2) return refuse("no product of rows with one matrix");
-    if (w->size() < min_elements_ || w->size() == 0)
-      return refuse(fmt::format("the weight has {} elements, and small products are not faster", w->size()));
-    bool by_columns = false;
-    if (n.is("Gemm")) {
-      if (int_attr(n, "transA") != 0 || float_attr(n, "alpha") != 1.0 || float_attr(n, "beta") != 1.0)
-        return refuse("a scaled product");
-      by_columns = int_attr(n, "transB") == 1;
-      if (b != nullptr && b->size() != w->shape()[by_columns ? 0 : 1]) return refuse("its bias is no row");
-    }
-    p.sums = sums_of_matrix(*w, by_columns);
-    p.axis = by_columns ? 0 : 1;
-    return p;
-  }
-
-  // onnxruntime quantizes before a pool what is quantized behind it. Without such a convolution there its
-  // kernel is a hundred times slower.
-  bool feeds_max_pool(const Node& n) const {
-    const Value* v = result_of(n);
-    return std::ranges::any_of(v->uses(), [](const Use& u) { return u.owner->is("MaxPool"); });
-  }
-
-  // Products that make one number of a convolution's result, without and with several places: with fewer, the
-  // kernel for floats is faster. Depthwise ones have another kernel, which is worth it only among others.
-  static constexpr int64_t kFewestChannels = 16, kFewestSummed = 100;
-
-  Graph& g_;
-  PassContext& context_;
-  const int64_t min_elements_;
-  std::map<const Node*, Product> candidates_, products_;
-  std::unordered_set<const Node*> joins_, moves_;
-  std::unordered_set<const Value*> taken_, made_;
-};
+// The elements of an array of f32, in order.
+std::vector<float> numbers_of(const Array& x) {
+  const TensorPtr dense = x.to_tensor();
+  std::vector<float> numbers(static_cast<size_t>(x.size()));
+  dense->read(0, std::as_writable_bytes(std::span(numbers)));
+  return numbers;
+}
 
 // --- scales
 
@@ -322,20 +120,20 @@ class ValueQuantizer {
         context_(context),
         b_(g, context),
         choice_(g, context),
+        all_(context.options().flag("all", false)),
         full_range_(context.options().flag("full_range", false)),
         percentile_(context.options().text("percentile", "")) {
     if (!percentile_.empty()) left_out_ = 1 - number_in(percentile_) / 100;
   }
 
   bool run() {
-    if (!choice_.has_candidates()) return false;
+    if (!choice_.has_products()) return false;
     if (context_.calibration() == nullptr)
       throw Error(ErrorCode::kInvalidArgument, "quantize_values learns ranges from runs of the model, and there are none",
                   {"help: --calibrate names the inputs of runs"});
     require_opset();
     observe();
-    if (std::ranges::none_of(choice_.candidates(), [&](const auto& c) { return choice_.product(*c.first) != nullptr; }))
-      return false;
+    if (!choice_.has_products()) return false;
     share_scales();
     std::vector<Node*> nodes;
     for (Node& n : g_.nodes()) nodes.push_back(&n);
@@ -366,8 +164,7 @@ class ValueQuantizer {
 
   // Chooses nodes, and learns the ranges of the values that become codes.
   void observe() {
-    std::unordered_set<const Value*> unseen;
-    choice_.choose(unseen);
+    choice_.choose();
     std::vector<const Value*> values;
     const auto add = [&](const Value& v) {
       const bool is_moved = v.def() != nullptr && choice_.is_moved(*v.def());
@@ -375,29 +172,21 @@ class ValueQuantizer {
     };
     for (const Port& p : g_.inputs()) add(*p.value);
     for (const Node& n : g_.nodes()) std::ranges::for_each(n.results(), add);
-    std::vector<Histogram> seen(values.size());
+    std::unordered_map<const Value*, Histogram> seen;
     observe_values(context_.model, values, *context_.calibration(), [&](size_t i, const Array& x) {
-      if (x.dtype() != DType::kF32) return;
-      const TensorPtr dense = x.is_dense() ? nullptr : x.to_tensor();
-      std::vector<std::byte> scratch;
-      if (dense == nullptr) {
-        seen[i].add({x.as<float>(), static_cast<size_t>(x.size())});
-      } else {
-        const Array copy = Array::of(dense);
-        std::vector<float> numbers(static_cast<size_t>(copy.size()));
-        for (int64_t at = 0; at < copy.size(); ++at) numbers[static_cast<size_t>(at)] = static_cast<float>(copy.double_at(at));
-        seen[i].add(numbers);
-      }
+      if (x.dtype() == DType::kF32) seen[values[i]].add(numbers_of(x));
     });
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (!seen[i].is_finite())
+    choice_.leave_unseen([&](const Value* v) { return seen[v].size() > 0; });
+    const auto runs = static_cast<double>(context_.calibration()->runs.size());
+    if (!all_) choice_.leave_slower([&](const Value* v) { return static_cast<double>(seen[v].size()) / runs; });
+    for (const Value* v : values) {
+      if (!choice_.has_codes(v)) continue;
+      if (!seen[v].is_finite())
         throw Error(ErrorCode::kInvalidArgument,
-                    fmt::format("'{}' has infinite or NaN elements in a calibration run", values[i]->name().view()),
+                    fmt::format("'{}' has infinite or NaN elements in a calibration run", v->name().view()),
                     {"help: leave this run out"});
-      if (seen[i].is_empty()) unseen.insert(values[i]);
-      scales_.see(values[i], seen[i]);
+      scales_.see(v, seen[v]);
     }
-    if (!unseen.empty()) choice_.choose(unseen);
   }
 
   // Values that moves join have one scale; those of a Concat only if their ranges are about as wide.
@@ -480,8 +269,8 @@ class ValueQuantizer {
     give(v, b_.QuantizeLinear(source, s.scale_value, s.zero_value), users);
   }
 
-  // Whether onnxruntime would quantize the weights of the node, all with one scale, because codes are before and
-  // behind it. A kernel for floats is there because it is faster.
+  // Whether onnxruntime would quantize the weights of the node, all with one scale, because codes are before
+  // and behind it. It computes on floats because that is faster.
   bool is_between_codes(const Node* n) const {
     if (n == nullptr || choice_.product(*n) != nullptr) return false;
     if (!n->is("Conv") && !n->is("ConvTranspose") && !n->is("Gemm")) return false;
@@ -607,8 +396,8 @@ class ValueQuantizer {
   Graph& g_;
   PassContext& context_;
   Rewriter b_;
-  Choice choice_;
-  const bool full_range_;
+  CodeChoice choice_;
+  const bool all_, full_range_;
   const std::string percentile_;
   std::optional<double> left_out_;
   Scales scales_;
@@ -625,8 +414,8 @@ Pass quantize_values() {
                         [](Graph& top, PassContext& context) {
                           return &top == &context.model.graph() && ValueQuantizer(top, context).run();
                         })
+      .option("all", "true: also what is not faster so")
       .option("full_range", "true: codes of weights take 8 bits, which x86 processors without VNNI compute wrongly")
-      .option("min_elements", "matrix products with smaller weights stay (default: 65536)")
       .option("percentile", "the share in percent of a value's elements that its codes cover (default: what errs least)")
       .after_verification();
 }

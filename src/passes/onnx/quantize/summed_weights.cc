@@ -99,8 +99,8 @@ class Channel {
     for_large_blocks(limit, weights.size(), [&](size_t i) { return weights[i]; }, [&](size_t i) { f(weights[i]); });
   }
 
-  // The same with neighbors and their sums, in both orders: at distance 1; at distance inner_, and from the end
-  // of a column to the next one.
+  // The same with neighbors and their sums, in both orders: at distance 1, and at distance inner_ with the ends
+  // of the columns that this makes.
   template <class F>
   void for_large_sums(const float& limit, const F& f) const {
     if (full_range_) return;
