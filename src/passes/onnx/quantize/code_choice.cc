@@ -215,7 +215,7 @@ bool CodeChoice::is_slot(const Use& u) const {
 }
 
 // A minimum cut: what is with the source computes on codes. Each node costs what it takes where it is. Each
-// value costs once what it takes to become codes or floats, if its maker or users are on the other side.
+// value costs what it takes to become codes or floats, once, if its maker or users are on the other side.
 void CodeChoice::leave_slower(const Size& size) {
   MinCut cut;
   std::unordered_map<const Node*, uint32_t> vertices;
@@ -263,10 +263,11 @@ void CodeChoice::leave_slower(const Size& size) {
   }
   constexpr uint64_t kSteps = 50'000'000;
   if (!cut.solve(kSteps)) return;
-  for (const auto& [n, vertex] : vertices) {
-    if (cut.with_source(vertex)) continue;
-    context_.log.near_miss(*n, "the graph is faster if it computes on floats");
-    leave(*n);
+  for (const Node& n : g_.nodes()) {
+    const auto at = vertices.find(&n);
+    if (at == vertices.end() || cut.with_source(at->second)) continue;
+    context_.log.near_miss(n, "the graph is faster if it computes on floats");
+    leave(n);
   }
   choose();
 }

@@ -56,12 +56,21 @@ double number_in(const std::string& text) {
   return x;
 }
 
-// The elements of an array of f32, in order.
-std::vector<float> numbers_of(const Array& x) {
-  const TensorPtr dense = x.to_tensor();
-  std::vector<float> numbers(static_cast<size_t>(x.size()));
-  dense->read(0, std::as_writable_bytes(std::span(numbers)));
-  return numbers;
+// What the runs had of a value.
+struct Seen {
+  Histogram histogram;
+  std::vector<double> sums;  // over each channel
+};
+
+void add(std::span<const float> numbers, const std::vector<int64_t>& shape, size_t axis, std::vector<double>& sums) {
+  size_t inner = 1;
+  for (size_t i = axis + 1; i < shape.size(); ++i) inner *= static_cast<size_t>(shape[i]);
+  sums.resize(static_cast<size_t>(shape[axis]));
+  for (size_t at = 0; at < numbers.size(); at += inner) {
+    float sum = 0;
+    for (size_t i = 0; i < inner; ++i) sum += numbers[at + i];
+    sums[at / inner % sums.size()] += static_cast<double>(sum);
+  }
 }
 
 // --- scales
@@ -166,26 +175,47 @@ class ValueQuantizer {
   void observe() {
     choice_.choose();
     std::vector<const Value*> values;
-    const auto add = [&](const Value& v) {
-      const bool is_moved = v.def() != nullptr && choice_.is_moved(*v.def());
-      if (choice_.has_codes(&v) && !is_moved) values.push_back(&v);
+    const auto add_value = [&](const Value& v) {
+      if (choice_.has_codes(&v)) values.push_back(&v);
     };
-    for (const Port& p : g_.inputs()) add(*p.value);
-    for (const Node& n : g_.nodes()) std::ranges::for_each(n.results(), add);
-    std::unordered_map<const Value*, Histogram> seen;
+    for (const Port& p : g_.inputs()) add_value(*p.value);
+    for (const Node& n : g_.nodes()) {
+      std::ranges::for_each(n.results(), add_value);
+      if (choice_.product(n) != nullptr) operands_.emplace(&n, n.input(0));
+    }
     observe_values(context_.model, values, *context_.calibration(), [&](size_t i, const Array& x) {
-      if (x.dtype() == DType::kF32) seen[values[i]].add(numbers_of(x));
+      if (x.dtype() == DType::kF32) see(*values[i], x);
     });
-    choice_.leave_unseen([&](const Value* v) { return seen[v].size() > 0; });
+    choice_.leave_unseen([&](const Value* v) { return seen_[v].histogram.size() > 0; });
     const auto runs = static_cast<double>(context_.calibration()->runs.size());
-    if (!all_) choice_.leave_slower([&](const Value* v) { return static_cast<double>(seen[v].size()) / runs; });
+    if (!all_) choice_.leave_slower([&](const Value* v) { return static_cast<double>(seen_[v].histogram.size()) / runs; });
     for (const Value* v : values) {
       if (!choice_.has_codes(v)) continue;
-      if (!seen[v].is_finite())
+      if (!seen_[v].histogram.is_finite())
         throw Error(ErrorCode::kInvalidArgument,
                     fmt::format("'{}' has infinite or NaN elements in a calibration run", v->name().view()),
                     {"help: leave this run out"});
-      scales_.see(v, seen[v]);
+      if (v->def() == nullptr || !choice_.is_moved(*v->def())) scales_.see(v, seen_[v].histogram);
+    }
+  }
+
+  void see(const Value& v, const Array& x) {
+    std::vector<float> copy;
+    std::span<const float> numbers;
+    if (x.is_dense()) {
+      numbers = {x.as<float>(), static_cast<size_t>(x.size())};
+    } else {
+      copy.resize(static_cast<size_t>(x.size()));
+      x.to_tensor()->read(0, std::as_writable_bytes(std::span(copy)));
+      numbers = copy;
+    }
+    Seen& seen = seen_[&v];
+    seen.histogram.add(numbers);
+    for (const Use& u : v.uses()) {
+      const auto at = operands_.find(u.owner);
+      if (at == operands_.end() || at->second != &v || numbers.empty()) continue;
+      add(numbers, x.shape(), u.owner->is("Conv") ? 1 : x.rank() - 1, seen.sums);
+      return;
     }
   }
 
@@ -317,15 +347,15 @@ class ValueQuantizer {
     if (!std::ranges::equal(least, std::span(w->scales).first(least.size()), std::ranges::less_equal()))
       w = &(coarser = narrow(p, least));
     n.set_input(1, w->floats);
-    if (bias != nullptr)
-      n.set_input(2, dequantized(*p.bias, bias_codes(*bias, step, w->scales), biased_scales(step, w->scales), 0));
+    if (bias != nullptr) n.set_input(2, narrow_bias(*p.bias, n, p, *w, step));
     context_.log.count("products");
-    if (n.is("MatMul")) take_bias(n, step, w->scales);
+    if (n.is("MatMul")) take_bias(n, p, *w, step);
   }
 
   // A weight as integers.
   struct Narrow {
     Value* floats = nullptr;    // what they stand for
+    TensorPtr codes;
     std::vector<float> scales;  // of each channel
   };
 
@@ -337,21 +367,28 @@ class ValueQuantizer {
 
   Narrow narrow(const Product& p, std::span<const float> least) {
     WeightCodes codes = encode_summed(*p.weight->constant(), p.sums, least, full_range_);
-    return {.floats = dequantized(*p.weight, codes.codes, codes.scales, p.axis), .scales = std::move(codes.scales)};
+    Value* floats = dequantized(*p.weight, codes.codes, codes.scales, p.axis);
+    return {.floats = floats, .codes = codes.codes, .scales = std::move(codes.scales)};
   }
 
-  static std::vector<float> biased_scales(float step, std::vector<float> scales) {
-    for (float& s : scales) s *= step;
-    return scales;
-  }
-
-  static TensorPtr bias_codes(const Tensor& bias, float step, const std::vector<float>& scales) {
+  // A bias as integers. It makes up for what rounding the weights does to results where x is as in the mean.
+  Value* narrow_bias(const Value& bias, const Node& n, const Product& p, const Narrow& w, float step) {
+    const Tensor& t = *bias.constant();
+    const Seen& x = seen_[operands_.at(&n)];
+    const double rows = static_cast<double>(x.histogram.size()) / static_cast<double>(x.sums.size());
+    std::vector<double> means;
+    for (const double sum : x.sums) means.push_back(sum / rows);
+    const int64_t groups = n.is("Conv") ? int_attr(n, "group").value_or(1) : 1;
+    const std::vector<double> lost = lost_of_means(*p.weight->constant(), p.sums, groups, *w.codes, w.scales, means);
     std::vector<int32_t> codes;
-    for (const float s : biased_scales(step, scales)) {
-      const double x = bias.as_double(static_cast<int64_t>(codes.size())) / static_cast<double>(s);
-      codes.push_back(static_cast<int32_t>(std::nearbyint(x)));
+    std::vector<float> scales;
+    for (size_t i = 0; i < lost.size(); ++i) {
+      scales.push_back(w.scales[i] * step);
+      const double code = (t.as_double(static_cast<int64_t>(i)) + lost[i]) / static_cast<double>(scales[i]);
+      constexpr double kMost = 2147483647;
+      codes.push_back(static_cast<int32_t>(std::clamp(std::nearbyint(code), -kMost, kMost)));
     }
-    return Tensor::of<int32_t>(DType::kI32, {static_cast<int64_t>(codes.size())}, codes);
+    return dequantized(bias, Tensor::of<int32_t>(DType::kI32, {static_cast<int64_t>(codes.size())}, codes), scales, 0);
   }
 
   // What codes with a scale for each index of an axis stand for.
@@ -375,17 +412,16 @@ class ValueQuantizer {
   }
 
   // onnxruntime makes a Gemm of a MatMul and an Add of a row, which computes in floats if the row does.
-  void take_bias(Node& n, float step, const std::vector<float>& scales) {
+  void take_bias(Node& n, const Product& p, const Narrow& w, float step) {
     if (!n.result()->has_one_use()) return;
     Node& add = *n.result()->uses().begin()->owner;
     if (add.is_boundary() || add.graph() != &g_ || !add.is("Add")) return;
     Value* row = add.input(add.input(0) == n.result() ? 1 : 0);
     const Tensor* t = weights_of(row);
-    if (t == nullptr || t->rank() != 1 || t->shape()[0] != static_cast<int64_t>(scales.size())) return;
+    if (t == nullptr || t->rank() != 1 || t->shape()[0] != static_cast<int64_t>(w.scales.size())) return;
     b_.set_insertion_point(&add);
     if (n.input(0)->type()->rank() == 2) {
-      Value* bias = dequantized(*row, bias_codes(*t, step, scales), biased_scales(step, scales), 0);
-      g_.replace_uses(*add.result(), *b_.Gemm(n.input(0), n.input(1), bias));
+      g_.replace_uses(*add.result(), *b_.Gemm(n.input(0), n.input(1), narrow_bias(*row, n, p, w, step)));
     } else {
       g_.replace_uses(*add.result(), *b_.Add(n.result(), b_.constant(t->reshaped({1, t->shape()[0]}))));
     }
@@ -401,6 +437,8 @@ class ValueQuantizer {
   const std::string percentile_;
   std::optional<double> left_out_;
   Scales scales_;
+  std::unordered_map<const Value*, Seen> seen_;
+  std::unordered_map<const Node*, const Value*> operands_;  // of products, before they are rounded
   std::unordered_map<const Value*, Scaling> scalings_;
   std::unordered_set<const Node*> moved_concats_;
   std::map<std::pair<const Value*, int64_t>, Narrow> narrow_;  // by weight and axis

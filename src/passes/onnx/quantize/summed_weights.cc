@@ -174,4 +174,34 @@ WeightCodes encode_summed(const Tensor& weight, const Sums& sums, std::span<cons
   return made;
 }
 
+std::vector<double> lost_of_means(const Tensor& weight, const Sums& sums, int64_t groups, const Tensor& codes,
+                                  std::span<const float> scales, std::span<const double> means) {
+  std::vector<std::byte> scratch;
+  const auto bytes = weight.bytes(scratch), code_bytes = codes.stored_bytes();
+  const bool is_matrix = weight.rank() == 2;
+  std::vector<double> lost(scales.size());
+  const auto lost_at = [&](size_t channel, size_t i) {
+    const size_t place = channel * static_cast<size_t>(sums.channel_stride) + i * static_cast<size_t>(sums.inner_stride);
+    float x = 0;
+    std::memcpy(&x, bytes.data() + place * sizeof x, sizeof x);
+    return x - scales[channel] * static_cast<float>(static_cast<int8_t>(code_bytes[place]));
+  };
+  const auto outer = static_cast<size_t>(sums.outer), inner = static_cast<size_t>(sums.inner);
+  if (is_matrix) {
+    for (size_t i = 0; i < inner; ++i) {
+      for (size_t c = 0; c < lost.size(); ++c) lost[c] += means[i] * static_cast<double>(lost_at(c, i));
+    }
+    return lost;
+  }
+  const size_t in_group = lost.size() / static_cast<size_t>(groups);
+  for (size_t c = 0; c < lost.size(); ++c) {
+    for (size_t o = 0; o < outer; ++o) {
+      float sum = 0;
+      for (size_t i = 0; i < inner; ++i) sum += lost_at(c, o * inner + i);
+      lost[c] += means[c / in_group * outer + o] * static_cast<double>(sum);
+    }
+  }
+  return lost;
+}
+
 }  // namespace sardonyx::onnx

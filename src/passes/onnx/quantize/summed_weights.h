@@ -26,4 +26,9 @@ struct WeightCodes {
 // most, unless full_range. No scale is below `least` (empty: any).
 WeightCodes encode_summed(const Tensor& weight, const Sums& sums, std::span<const float> least, bool full_range);
 
+// What results lose by rounding the weights, where the channels of x have these means. A matrix has `inner`
+// channels, a convolution `outer` ones in each group, and any number of places.
+std::vector<double> lost_of_means(const Tensor& weight, const Sums& sums, int64_t groups, const Tensor& codes,
+                                  std::span<const float> scales, std::span<const double> means);
+
 }  // namespace sardonyx::onnx
