@@ -27,13 +27,13 @@ class OptimizeOptions(TypedDict, total=False):
     precision: str | None
     """"f16": compute in half precision, and store weights in it, but for what that would make wrong. Inputs
     and results keep their types, calls of functions are inlined. The report counts what stayed, and why.
-    "int8": multiply with large constant weights in integers of 8 bits, which each run scales by its
-    data."""
+    "int8": compute with constant weights in integers of 8 bits, scaled by what values are in `calibration`;
+    without it products alone, which each run scales by its data."""
     keep_f32: str | Sequence[str]
     """Names of nodes or values that stay in single precision."""
     calibration: Sequence[Mapping[str, Any]] | None
     """The inputs of runs, by name. For half precision: what overflows or vanishes there stays in single
-    precision. For `max_error`: where errors are measured."""
+    precision. For "int8": what chooses the scales of values. For `max_error`: where errors are measured."""
     weights: Literal["int8", "uint8", "int4", "uint4"] | None
     """Store weights as integers, from which DequantizeLinear makes floats again. int8 and uint8 have a
     scale for each channel, int4 and uint4 for each block of 32; signed ones have no zero points. 4 bits
@@ -131,11 +131,12 @@ DOC = """\
             node.
         precision: "f16": compute in half precision, and store weights in it, but for what that would make
             wrong. Inputs and results keep their types, calls of functions are inlined. The report counts
-            what stayed, and why. "int8": multiply with large constant weights in integers of 8 bits, which
-            each run scales by its data.
+            what stayed, and why. "int8": compute with constant weights in integers of 8 bits, scaled by
+            what values are in `calibration`; without it products alone, which each run scales by its data.
         keep_f32: Names of nodes or values that stay in single precision.
         calibration: The inputs of runs, by name. For half precision: what overflows or vanishes there stays
-            in single precision. For `max_error`: where errors are measured.
+            in single precision. For "int8": what chooses the scales of values. For `max_error`: where
+            errors are measured.
         weights: Store weights as integers, from which DequantizeLinear makes floats again. int8 and uint8
             have a scale for each channel, int4 and uint4 for each block of 32; signed ones have no zero
             points. 4 bits raise the opset to 21, 8 bits to 13 (of half precision to 19), if it is older.

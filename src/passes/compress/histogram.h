@@ -24,8 +24,8 @@ class Histogram {
   bool is_finite() const { return is_finite_; }       // all numbers so far
 
   Range widest() const { return widest_; }  // of all numbers and zero
-  // The range for which `steps` steps have about the least squared error: a narrower one rounds less and cuts
-  // off more.
+  // The range for which `steps` steps have about the least squared error, where what is cut off counts three
+  // times: a narrower one rounds less and cuts off more.
   Range least_squares(int steps) const;
   // Without the share `left_out` / 2 of the numbers at each end.
   Range without(double left_out) const;

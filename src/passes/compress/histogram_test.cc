@@ -22,27 +22,24 @@ double error(const std::vector<float>& numbers, Range range, int steps) {
   double sum = 0;
   for (float x : numbers) {
     const double clipped = std::min(std::max(static_cast<double>(x), range.low), range.high);
-    const double off = static_cast<double>(x) - std::nearbyint(clipped / step) * step;
-    sum += off * off;
+    const double off = clipped - std::nearbyint(clipped / step) * step, cut = static_cast<double>(x) - clipped;
+    sum += off * off + 3 * cut * cut;
   }
   return sum;
 }
 
 // The range is about as good as the best of a search over the numbers themselves.
 TEST(Histogram, LeastSquares) {
-  std::vector<float> numbers = normal(20011, 1, 3);
-  for (float& x : numbers) x *= x * x;
+  const std::vector<float> numbers = normal(1000003, 1, 3);
   Histogram h;
   h.add(numbers);
   const Range found = h.least_squares(255);
   double best = error(numbers, h.widest(), 255);
-  for (double low = 1; low > 0.2; low -= 0.05) {
-    for (double high = 1; high > 0.2; high -= 0.05)
-      best = std::min(best, error(numbers, {h.widest().low * low, h.widest().high * high}, 255));
-  }
+  for (double part = 1; part > 0.5; part -= 0.03)
+    best = std::min(best, error(numbers, {h.widest().low * part, h.widest().high * part}, 255));
   EXPECT_LT(error(numbers, found, 255), 1.02 * best);
-  EXPECT_GT(error(numbers, h.widest(), 255), 1.03 * best);
-  EXPECT_LT(found.high, 0.98 * h.widest().high);
+  EXPECT_GT(error(numbers, h.widest(), 255), 1.2 * best);
+  EXPECT_LT(found.high, 0.9 * h.widest().high);
 }
 
 // Few numbers that codes hold exactly stay exact, and zeros cost nothing wherever the range ends.

@@ -302,7 +302,8 @@ def test_the_command(tmp_path):
     onnx.save(network(), tmp_path / "m.onnx")
     np.savez(tmp_path / "run.npz", **inputs("cnn", 0))
     given = ("--precision", "int8", "--calibrate", tmp_path / "run.npz")
-    shown = command("optimize", tmp_path / "m.onnx", "-o", tmp_path / "q.onnx", *given)
+    all_of_it = ("--option", "quantize_values.all=true")
+    shown = command("optimize", tmp_path / "m.onnx", "-o", tmp_path / "q.onnx", *given, *all_of_it)
     assert "quantize_values" in shown.stdout
     assert (tmp_path / "q.onnx").stat().st_size < 0.4 * (tmp_path / "m.onnx").stat().st_size
     feeds = inputs("cnn", 7)

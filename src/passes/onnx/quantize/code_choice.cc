@@ -69,7 +69,8 @@ struct Time {
   double in_floats = 0, in_codes = 0;
 };
 
-// On one core with VNNI, by bench/static_int8.py --kernels. Others differ, but about by the same factors.
+// Measured on one core with VNNI by bench/static_int8.py --kernels, in onnxruntime 1.32, and rounded. Means,
+// concatenations and transposes, which that leaves out, are estimates.
 constexpr Time kOfProduct{8, 2};                          // of two numbers, in a dense sum
 constexpr Time kOfDepthwise{14, 25};                      // of two numbers
 constexpr double kOfNumber = 80;                          // of a convolution's result in codes, besides its products
@@ -79,10 +80,13 @@ constexpr double kToCodes = 200, kToCodesOfRows = 60;     // or back, of an elem
 constexpr double kOfNode = 1e6;
 
 constexpr std::pair<std::string_view, Time> kOfElements[] = {
-    {"Add", {50, 90}},        {"Mul", {115, 180}},
-    {"Sigmoid", {30, 240}},  // with Mul, floats have one kernel
-    {"LeakyRelu", {10, 250}}, {"GlobalAveragePool", {100, 20}},
-    {"Concat", {100, 40}},    {"MaxPool", {115, 60}},
+    {"Add", {70, 100}},
+    {"Mul", {80, 200}},
+    {"Sigmoid", {60, 240}},  // floats have one kernel for it and Mul
+    {"LeakyRelu", {300, 250}},
+    {"MaxPool", {120, 300}},
+    {"GlobalAveragePool", {100, 20}},
+    {"Concat", {100, 40}},
     {"Transpose", {100, 25}},
 };
 
