@@ -60,9 +60,7 @@ class Network:
 def residual(blocks=(3, 4, 6, 3), width=64, groups=1, expansion=4, size=224) -> onnx.ModelProto:
     """ResNet-50; with groups and another expansion, a ResNeXt."""
     net = Network()
-    y = net.op(
-        "MaxPool", net.conv("x", 3, 64, 7, 2), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]
-    )
+    y = net.op("MaxPool", net.conv("x", 3, 64, 7, 2), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     channels = 64
     for stage, count in enumerate(blocks):
         inner = width << stage
@@ -103,9 +101,7 @@ def mobile(act="Clip", squeeze=False, stages=MOBILE, size=224) -> onnx.ModelProt
 def dense(blocks=(6, 12, 24, 16), growth=32, size=224) -> onnx.ModelProto:
     """DenseNet-121."""
     net = Network()
-    y = net.op(
-        "MaxPool", net.conv("x", 3, 64, 7, 2), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]
-    )
+    y = net.op("MaxPool", net.conv("x", 3, 64, 7, 2), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     channels = 64
     for stage, count in enumerate(blocks):
         for _ in range(count):

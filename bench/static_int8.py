@@ -163,7 +163,9 @@ class Pairs:
             scales, zeros = np.full(channels, 1e-4, np.float32), np.zeros(channels, np.int8)
             w = self.net.op("DequantizeLinear", w, self.net.constant(scales), self.net.constant(zeros), axis=0)
         pads = [size // 2] * 4
-        y = self.net.op("Conv", x, w, self.net.normal((channels,), 1), kernel_shape=[size, size], pads=pads, group=groups)
+        y = self.net.op(
+            "Conv", x, w, self.net.normal((channels,), 1), kernel_shape=[size, size], pads=pads, group=groups
+        )
         return self.rounded(self.net.op("Relu", y))
 
     def node(self, x: str, kind: str) -> str:
@@ -201,8 +203,15 @@ def kernels() -> list[dict]:
         return found
 
     for channels, size in ((64, 56), (128, 28), (256, 14)):
-        for places, groups in ((1, 1), (3, 1), (3, channels), (3, channels // 4), (3, channels // 16), (3, channels // 32)):
-            f32, codes = timed(channels, size, lambda p, y, k=places, g=groups: p.conv(y, channels, k, g))
+        for places, groups in (
+            (1, 1),
+            (3, 1),
+            (3, channels),
+            (3, channels // 4),
+            (3, channels // 16),
+            (3, channels // 32),
+        ):
+            f32, codes = timed(channels, size, lambda p, y, c=channels, k=places, g=groups: p.conv(y, c, k, g))
             rows.append({"node": f"Conv {places}x{places}, {channels // groups} channels", "f32": f32, "codes": codes})
         for kind in ("Add", "Mul", "Swish", "LeakyRelu", "MaxPool"):
             f32, codes = timed(channels, size, lambda p, y, kind=kind: p.node(y, kind))

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "passes/compress/four.h"
+
 namespace sardonyx::compress {
 namespace {
 
@@ -44,39 +46,32 @@ void Histogram::make_room(double low, double high) {
 }
 
 void Histogram::add(std::span<const float> numbers) {
-  constexpr size_t kLanes = 16;
-  std::array<float, kLanes> least{}, most{}, not_finite{};
-  const auto look = [&](float x, size_t lane) {
-    least[lane] = x < least[lane] ? x : least[lane];
-    most[lane] = x > most[lane] ? x : most[lane];
-    not_finite[lane] += x - x;  // NaN unless x is finite
+  using Counts [[gnu::vector_size(16)]] = int32_t;
+  Four least{}, most{}, not_finite{};
+  Counts zeros{};
+  const auto look = [&](Four x) {
+    least = x < least ? x : least;
+    most = x > most ? x : most;
+    not_finite += x - x;  // NaN unless x is finite
+    zeros -= x == 0;
   };
   size_t i = 0;
-  for (; i + kLanes <= numbers.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) look(numbers[i + lane], lane);
+  for (; i + 4 <= numbers.size(); i += 4) look(load(&numbers[i]));
+  auto count_of_zeros = static_cast<uint64_t>(std::ranges::count(numbers.subspan(i), 0.0F));
+  for (int lane = 0; lane < 4; ++lane) count_of_zeros += static_cast<uint64_t>(zeros[lane]);
+  for (; i < numbers.size(); ++i) look(Four{} + numbers[i]);
+  for (int lane = 0; lane < 4; ++lane) {
+    is_finite_ &= not_finite[lane] == 0;
+    widest_.low = std::min(widest_.low, static_cast<double>(least[lane]));
+    widest_.high = std::max(widest_.high, static_cast<double>(most[lane]));
   }
-  for (; i < numbers.size(); ++i) look(numbers[i], 0);
-  for (float x : not_finite) is_finite_ &= x == 0;
-  if (!is_finite_) {
-    others_ += numbers.size();
-    return;
-  }
-  const double low = static_cast<double>(*std::ranges::min_element(least));
-  const double high = static_cast<double>(*std::ranges::max_element(most));
-  widest_ = {std::min(widest_.low, low), std::max(widest_.high, high)};
-  if (low < high) make_room(low, high);
-  const double per_bin = bin_width_ > 0 ? 1 / bin_width_ : 0;
-  const double offset = -static_cast<double>(first_);
-  uint64_t zeros = 0;
-  for (float x : numbers) {
-    if (x == 0) {
-      ++zeros;
-    } else {
-      ++counts_[static_cast<size_t>(std::floor(static_cast<double>(x) * per_bin) + offset)];
-    }
-  }
-  zeros_ += zeros;
-  others_ += numbers.size() - zeros;
+  zeros_ += count_of_zeros;
+  others_ += numbers.size() - count_of_zeros;
+  if (!is_finite_ || count_of_zeros == numbers.size()) return;
+  make_room(widest_.low, widest_.high);
+  const double per_bin = 1 / bin_width_, offset = -static_cast<double>(first_);
+  for (const float x : numbers) ++counts_[static_cast<size_t>(static_cast<int32_t>(static_cast<double>(x) * per_bin + offset))];
+  counts_[static_cast<size_t>(-first_)] -= count_of_zeros;
 }
 
 void Histogram::add(const Histogram& other) {

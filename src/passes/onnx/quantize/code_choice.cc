@@ -80,14 +80,9 @@ constexpr double kToCodes = 200, kToCodesOfRows = 60;     // or back, of an elem
 constexpr double kOfNode = 1e6;
 
 constexpr std::pair<std::string_view, Time> kOfElements[] = {
-    {"Add", {70, 100}},
-    {"Mul", {80, 200}},
-    {"Sigmoid", {60, 240}},  // floats have one kernel for it and Mul
-    {"LeakyRelu", {300, 250}},
-    {"MaxPool", {120, 300}},
-    {"GlobalAveragePool", {100, 20}},
-    {"Concat", {100, 40}},
-    {"Transpose", {100, 25}},
+    {"Add", {70, 100}},        {"Mul", {80, 200}},       {"Sigmoid", {60, 240}},  // floats have one kernel for it and Mul
+    {"LeakyRelu", {300, 250}}, {"MaxPool", {120, 300}},  {"GlobalAveragePool", {100, 20}},
+    {"Concat", {100, 40}},     {"Transpose", {100, 25}},
 };
 
 Time time_of(const Node& n, const Product& p, double results) {
@@ -219,7 +214,7 @@ bool CodeChoice::is_slot(const Use& u) const {
 }
 
 // A minimum cut: what is with the source computes on codes. Each node costs what it takes where it is. Each
-// value costs what it takes to become codes or floats, once, if its maker or users are on the other side.
+// value that crosses costs, once, what it takes to become codes or floats.
 void CodeChoice::leave_slower(const Size& size) {
   MinCut cut;
   std::unordered_map<const Node*, uint32_t> vertices;
@@ -259,8 +254,8 @@ void CodeChoice::leave_slower(const Size& size) {
       const bool reads_codes = reader != vertices.end() && is_slot(u);
       cut.add_edge(to_floats, reads_codes ? reader->second : MinCut::kSink, MinCut::kUncuttable);
       if (!reads_codes) continue;
-      // onnxruntime pools codes where QuantizeLinear is behind a pool. Unless a convolution in codes is before
-      // the pool, its kernel is a hundred times slower.
+      // onnxruntime pools codes if QuantizeLinear is behind a pool. Unless a convolution in codes is before the
+      // pool, that is a hundred times slower.
       const bool needs_maker = !products_.contains(u.owner) || (is_made_here && made->second->is("MaxPool"));
       cut.add_edge(reader->second, is_made_here && needs_maker ? maker : to_codes, MinCut::kUncuttable);
     }

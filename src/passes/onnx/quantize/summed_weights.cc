@@ -6,10 +6,15 @@
 #include <cstring>
 #include <limits>
 
+#include "passes/compress/four.h"
 #include "support/system/interrupt.h"
 
 namespace sardonyx::onnx {
 namespace {
+
+using compress::Four;
+using compress::load;
+using compress::store;
 
 constexpr float kMost = 127;     // of a code
 constexpr float kMostSum = 128;  // of neighbors: 255 * 128 fits into 16 bits
@@ -17,13 +22,9 @@ constexpr float kMostSum = 128;  // of neighbors: 255 * 128 fits into 16 bits
 // Scales are tried from the one that fits all weights downward.
 constexpr std::array<float, 8> kParts = {1, 0.95F, 0.9F, 0.85F, 0.8F, 0.75F, 0.7F, 0.65F};
 
-constexpr size_t kLanes = 16, kBlock = 128;
+constexpr size_t kBlock = 128;
 
-// Rounds to the nearest integer, halves to even, where |x| < 2^22.
-float rounded(float x) {
-  constexpr float kNoFraction = 0x1.8p23f;
-  return (x + kNoFraction) - kNoFraction;
-}
+constexpr float kRounder = 12582912;  // 1.5 * 2^23: adding and subtracting it rounds to nearest even
 
 // The weights of a channel, and how they are coded.
 class Channel {
@@ -72,12 +73,16 @@ class Channel {
 
   // Replaces the weights by their codes.
   void round(float scale) {
-    const float steps = 1 / scale;
-    for (float& x : weights) {
+    const Four steps = Four{} + 1 / scale, most = Four{} + kMost;
+    const auto code = [&](Four x) {
       x *= steps;
-      x = x > kMost ? kMost : x < -kMost ? -kMost : x;
-      x = rounded(x);
-    }
+      x = x > most ? most : x;
+      x = x < -most ? -most : x;
+      return (x + kRounder) - kRounder;
+    };
+    size_t i = 0;
+    for (; i + 4 <= weights.size(); i += 4) store(code(load(&weights[i])), &weights[i]);
+    for (; i < weights.size(); ++i) weights[i] = code(Four{} + weights[i])[0];
     for_large_sums(kMostSum, [&](size_t a, size_t b) {
       const float over = sum(a, b) - kMostSum;
       if (over <= 0) return;
@@ -96,40 +101,38 @@ class Channel {
   // Calls f at least with the weights whose magnitudes exceed the limit, which f may raise.
   template <class F>
   void for_large(const float& limit, const F& f) const {
-    for_large_blocks(limit, weights.size(), [&](size_t i) { return weights[i]; }, [&](size_t i) { f(weights[i]); });
+    for_large_blocks(limit, 0, [&](size_t i) { f(weights[i]); });
   }
 
-  // The same with neighbors and their sums, in both orders: at distance 1, and at distance inner_ with the ends
-  // of the columns that this makes.
+  // The same with neighbors and their sums, in both orders: those at distance 1, and those at distance inner_
+  // with the ends of the columns that this makes.
   template <class F>
   void for_large_sums(const float& limit, const F& f) const {
     if (full_range_) return;
     const size_t size = weights.size();
     for (const size_t distance : {size_t{1}, inner_}) {
-      if (distance >= size) continue;
-      for_large_blocks(
-          limit, size - distance, [&](size_t i) { return weights[i] + weights[i + distance]; },
-          [&](size_t i) { f(i, i + distance); });
+      if (distance < size) for_large_blocks(limit, distance, [&](size_t i) { f(i, i + distance); });
       if (inner_ == 1) return;
     }
     for (size_t i = 1; i < inner_; ++i) f(size - inner_ + i - 1, i);
   }
 
-  // Calls f with each i of the blocks in which the magnitude of some number(i) exceeds the limit.
-  template <class Number, class F>
-  static void for_large_blocks(const float& limit, size_t size, const Number& number, const F& f) {
+  // Calls f with each i of the blocks in which the magnitude of a weight, or of its sum with the one at that
+  // distance, exceeds the limit.
+  template <class F>
+  void for_large_blocks(const float& limit, size_t distance, const F& f) const {
+    const size_t size = weights.size() - distance;
     for (size_t first = 0; first < size; first += kBlock) {
       const size_t end = std::min(size, first + kBlock);
-      std::array<float, kLanes> largest{};
+      Four largest{};
+      const auto look = [&](Four x, Four y) {
+        const Four sum = distance == 0 ? x : x + y, magnitude = sum > 0 ? sum : -sum;
+        largest = magnitude > largest ? magnitude : largest;
+      };
       size_t i = first;
-      for (; i + kLanes <= end; i += kLanes) {
-        for (size_t lane = 0; lane < kLanes; ++lane) {
-          const float x = std::abs(number(i + lane));
-          largest[lane] = x > largest[lane] ? x : largest[lane];
-        }
-      }
-      for (; i < end; ++i) largest[0] = std::max(largest[0], std::abs(number(i)));
-      if (*std::ranges::max_element(largest) <= limit) continue;
+      for (; i + 4 <= end; i += 4) look(load(&weights[i]), load(&weights[i + distance]));
+      for (; i < end; ++i) look(Four{} + weights[i], Four{} + weights[i + distance]);
+      if (std::max({largest[0], largest[1], largest[2], largest[3]}) <= limit) continue;
       for (i = first; i < end; ++i) f(i);
     }
   }
