@@ -254,8 +254,8 @@ void CodeChoice::leave_slower(const Size& size) {
       const bool reads_codes = reader != vertices.end() && is_slot(u);
       cut.add_edge(to_floats, reads_codes ? reader->second : MinCut::kSink, MinCut::kUncuttable);
       if (!reads_codes) continue;
-      // onnxruntime pools codes if QuantizeLinear is behind a pool. Unless a convolution in codes is before the
-      // pool, that is a hundred times slower.
+      // onnxruntime pools codes if QuantizeLinear is behind a pool. Unless a convolution in codes is before
+      // it, that is a hundred times slower.
       const bool needs_maker = !products_.contains(u.owner) || (is_made_here && made->second->is("MaxPool"));
       cut.add_edge(reader->second, is_made_here && needs_maker ? maker : to_codes, MinCut::kUncuttable);
     }
