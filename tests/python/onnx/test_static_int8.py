@@ -250,6 +250,41 @@ def test_a_grouped_convolution_in_floats_between_codes_stays_one(tmp_path):
     assert sardonyx.optimize(after) == after
 
 
+def test_a_pool_is_never_between_floats_and_codes(tmp_path):
+    """onnxruntime would pool codes there, with a kernel that is a hundred times slower."""
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[B,3,61,67] x) => (float[B,64,31,34] y) {
+            a = Conv<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(x, w1)
+            r = Relu(a)
+            p = MaxPool<kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]>(r)
+            y = Conv<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(p, w2)
+        }""")
+    with_weights(proto, w1=(64, 3, 3, 3), w2=(64, 64, 3, 3))
+    feeds = {"x": drawn(5, 1, 3, 61, 67)}
+    run(sardonyx.optimize(proto, precision="int8", calibration=[feeds]), feeds, path=tmp_path / "m.onnx")
+    ops = Counter(n.op_type for n in onnx.load(tmp_path / "m.onnx").graph.node)
+    assert (ops["QLinearConv"], ops["NhwcMaxPool"], ops["MaxPool"]) == (2, 1, 0)
+
+
+def test_results_are_not_cut_off():
+    proto = with_weights(
+        onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[B,17,211,223] x) => (float[B,17,211,223] y) { a = Conv(x, w1)  r = Relu(a)  y = Conv(r, w2) }"""),
+        w1=(17, 17, 1, 1),
+        w2=(17, 17, 1, 1),
+    )
+    feeds = {"x": drawn(5, 1, 17, 211, 223)}
+    after = sardonyx.optimize(proto, precision="int8", calibration=[feeds], options=ALL)
+    inside = onnx.ModelProto.FromString(proto.SerializeToString())
+    inside.graph.output.append(onnx.helper.make_empty_tensor_value_info("r"))
+    before, hidden = run(inside, feeds)
+    constants = {t.name: numpy_helper.to_array(t) for t in after.graph.initializer}
+    rounding = [n for n in after.graph.node if n.op_type == "QuantizeLinear"]
+    _, cut, result = (255 * float(constants[n.input[1]]) for n in rounding)
+    assert result >= before.max() - before.min()
+    assert cut < 0.95 * hidden.max()
+
+
 def test_ranges_on_request():
     runs = inputs("mlp", 0), inputs("mlp", 1)
     runs[0]["x"][0, 0] = 100
