@@ -31,6 +31,7 @@ PassRequest request_of(const Given& given, const std::string& passes, DialectId 
   PassRequest request{.passes = {}, .skip = given.list("skip"), .options = pass_options(given)};
   add_pipeline(passes, request);
   if (given.text("precision") == "int8") {
+    if (given.has("calibrate")) request.passes.emplace_back("quantize_values");
     request.passes.emplace_back("quantize_products");
   } else if (given.has("precision")) {
     request.options.emplace_back("precision", coreml_precision(given) == CoremlPrecision::kF16 ? "f16" : "f32");

@@ -83,10 +83,13 @@ int first_opset(Model& m, int asked, const PassRequest& quantization, bool choos
   for (const auto& [name, value] : quantization.options) {
     if (name.starts_with("quantize_weights.")) given.set(name.substr(name.find('.') + 1), value);
   }
-  const bool narrows = chooses || std::ranges::find(quantization.passes, "quantize_weights") != quantization.passes.end();
-  const bool multiplies = std::ranges::find(quantization.passes, "quantize_products") != quantization.passes.end();
-  const int needed =
-      std::max(narrows ? onnx::opset_of_narrow_weights(m, given) : 0, multiplies ? onnx::kDynamicQuantization : 0);
+  const auto runs = [&](std::string_view pass) {
+    return std::ranges::find(quantization.passes, pass) != quantization.passes.end();
+  };
+  const bool narrows = chooses || runs("quantize_weights");
+  const int needed = std::max({narrows ? onnx::opset_of_narrow_weights(m, given) : 0,
+                               runs("quantize_products") ? onnx::kDynamicQuantization : 0,
+                               runs("quantize_values") ? onnx::kStaticQuantization : 0});
   if (asked != 0 && asked < needed)
     throw Error(ErrorCode::kInvalidArgument, fmt::format("opset {} cannot hold such {}: they need opset {}", asked,
                                                          narrows ? "weights" : "products", needed));

@@ -10,6 +10,7 @@
 #include "lower/onnx_to_mil/lower_to_mil.h"
 #include "passes/catalog.h"
 #include "rewrite/values.h"
+#include "sardonyx/calibration.h"
 #include "sardonyx/error.h"
 #include "sardonyx/inspect.h"
 #include "sardonyx/lower.h"
@@ -63,10 +64,24 @@ ValueCheck compare_lowered(const Model& onnx, const Model& coreml) {
                         [&](std::span<const EvalValue> inputs) { return evaluate_lowered(onnx, coreml, inputs); });
 }
 
+// Two runs on random inputs, for passes that learn from runs.
+Calibration calibration_of(const Model& m) {
+  Calibration calibration;
+  for (uint64_t seed = 0; seed < 2; ++seed) {
+    std::vector<EvalValue>& inputs = calibration.runs.emplace_back(m.graph().inputs().size());
+    fill_inputs(m.graph(), inputs, seed);
+  }
+  return calibration;
+}
+
 // pass NAME [option=value...]: runs the pass alone with the case's options. The pass must report correctly
 // whether it changed anything, and be a no-op when it runs again, unless it says why not.
-std::unique_ptr<Model> pass_case(const PassRequest& request, const Model& input) {
+std::unique_ptr<Model> pass_case(PassRequest request, const Model& input) {
   auto model = clone_model(input);
+  const CatalogPass* pass = find_pass(request.passes.front());
+  std::optional<Calibration> calibration;
+  if (pass->dialect == DialectId::kOnnx && pass->pass.is_after_verification)
+    request.calibration = &calibration.emplace(calibration_of(input));
   const PipelineReport report = run_passes(*model, request);
   if (!report.not_converged.empty()) throw Error(ErrorCode::kInternal, report.not_converged[0]);
   // As remove_dead_nodes does: drop constants that lost their users.

@@ -94,7 +94,8 @@ def request(options: Mapping[str, Any], of_passes: Sequence[tuple[str, str]] = (
     wanted["request.options"] = [*of_file, *wanted["request.options"], *of_passes]
     in_integers = given["precision"] == "int8"
     if in_integers:
-        wanted["request.passes"] = [*wanted["request.passes"], "quantize_products"]
+        of_runs = ["quantize_values"] if given["calibration"] else []
+        wanted["request.passes"] = [*wanted["request.passes"], *of_runs, "quantize_products"]
     elif given["precision"] is not None:
         wanted["request.options"].append(("precision", precision_of(given["precision"], more=("int8",))))
     chooses = given["max_error"] is not None
@@ -113,12 +114,13 @@ def request(options: Mapping[str, Any], of_passes: Sequence[tuple[str, str]] = (
     if given["keep_f32"] and (given["precision"] is None or in_integers):
         raise Error("keep_f32 is for half precision", notes=['help: precision="f16"'])
     narrows = given["weights"] is not None
-    if given["calibration"] and (given["precision"] is None or in_integers) and not chooses and not narrows:
+    learns = narrows or "quantize_values" in given["passes"]
+    if given["calibration"] and given["precision"] is None and not chooses and not learns:
         raise Error(
-            "calibration is for half precision, max_error and weights",
-            notes=['help: precision="f16", or weights="int4"'],
+            "calibration is for precision, max_error and weights",
+            notes=['help: precision="int8", or weights="int4"'],
         )
-    if (chooses or (narrows and given["calibration"])) and (runner := _runner()) is not None:
+    if (chooses or given["calibration"]) and (runner := _runner()) is not None:
         wanted["runner"] = runner
     if given["keep_f32"]:
         wanted["request.options"].append(("cast_to_half.keep", ",".join(_names("keep_f32", given["keep_f32"]))))

@@ -27,8 +27,8 @@ class OptimizeOptions(TypedDict, total=False):
     precision: str | None
     """"f16": compute in half precision, and store weights in it, but for what that would make wrong. Inputs
     and results keep their types, calls of functions are inlined. The report counts what stayed, and why.
-    "int8": multiply with large constant weights in integers of 8 bits, which each run scales by its
-    data."""
+    "int8": compute with constant weights in integers of 8 bits, scaled by what values are in `calibration`;
+    without it products alone, which each run scales by its data."""
     keep_f32: str | Sequence[str]
     """Names of nodes or values that stay in single precision."""
     calibration: Sequence[Mapping[str, Any]] | None
@@ -139,8 +139,8 @@ DOC = """\
             node.
         precision: "f16": compute in half precision, and store weights in it, but for what that would make
             wrong. Inputs and results keep their types, calls of functions are inlined. The report counts
-            what stayed, and why. "int8": multiply with large constant weights in integers of 8 bits, which
-            each run scales by its data.
+            what stayed, and why. "int8": compute with constant weights in integers of 8 bits, scaled by
+            what values are in `calibration`; without it products alone, which each run scales by its data.
         keep_f32: Names of nodes or values that stay in single precision.
         calibration: The inputs of runs, by name. For half precision: what overflows or vanishes there stays
             in single precision. For `max_error`: where errors are measured. For `weights` and `max_error`:

@@ -8,8 +8,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
+#include "passes/compress/four.h"
 #include "sardonyx/tensor.h"
 
 namespace sardonyx::compress {
@@ -23,16 +23,6 @@ constexpr size_t kLong = 64;          // numbers; the extremes of longer blocks 
 constexpr std::array<double, 6> kShort = {1.05, 0.98, 0.91, 0.84, 0.77, 0.70};
 constexpr std::array<double, 6> kWide = {1.0, 0.85, 0.72, 0.6, 0.5, 0.4};
 constexpr std::array<double, 5> kShortUnsigned = {1.0, 0.93, 0.86, 0.79, 0.72};
-
-using Four [[gnu::vector_size(16)]] = float;
-
-Four load(const float* from) {
-  Four v;
-  std::memcpy(&v, from, sizeof v);
-  return v;
-}
-
-void store(Four v, float* to) { std::memcpy(to, &v, sizeof v); }
 
 // Codes minus their zero points.
 Four codes_of(Four x, Four inverse, Four low, Four high) {

@@ -15,4 +15,7 @@ inline constexpr std::string_view kCodesSuffix = "_quantized", kScaleSuffix = "_
 // The opset that added DynamicQuantizeLinear, which quantize_products needs.
 inline constexpr int kDynamicQuantization = 11;
 
+// The opset whose DequantizeLinear takes a scale for each channel, which quantize_values needs.
+inline constexpr int kStaticQuantization = 13;
+
 }  // namespace sardonyx::onnx
