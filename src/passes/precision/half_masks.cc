@@ -118,6 +118,15 @@ HalfFit HalfFits::of(const TensorPtr& t) {
   return at->second;
 }
 
+bool is_factor(const Node& n, size_t operand) {
+  static constexpr std::string_view kProducts[] = {"batch_norm", "conv",   "conv_transpose", "gemm",
+                                                   "layer_norm", "linear", "matmul",         "instance_norm"};
+  static constexpr std::string_view kOthers[] = {"Einsum", "einsum", "GRU", "gru", "LSTM", "lstm", "RNN", "rnn"};
+  if (std::ranges::find(kOthers, n.op().name) != std::end(kOthers)) return true;
+  const bool is_bias = is(n, "gemm") && slot_word(n, operand) == "bias";
+  return (is_in(kProducts, n) && !is_bias) || (is(n, "scaled_dot_product_attention") && operand < 3);
+}
+
 bool only_hides(const Tensor& t) {
   constexpr float kUsual = -1000, kLargest = static_cast<float>(kLargestHalf);
   if (t.dtype() != DType::kF32 || t.rank() == 0 || t.size() == 0 || t.is_splat()) return false;

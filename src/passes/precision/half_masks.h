@@ -30,6 +30,9 @@ class HalfFits {
   std::unordered_map<TensorPtr, HalfFit> known_;
 };
 
+// Whether the operand is a factor of a product or of a normalization, where no number stands for infinity.
+bool is_factor(const Node& n, size_t operand);
+
 // Whether all elements below -65504 act as -inf where the tensor is added before a softmax of its last axis:
 // each row that has one also has one above -1000, and no element exceeds 65504.
 bool only_hides(const Tensor& t);

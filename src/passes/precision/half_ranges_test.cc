@@ -416,8 +416,11 @@ TEST(HalfRanges, MasksFromOutsideOverflow) {
 TEST(HalfRanges, Text) {
   const NamedExtents all = parse_ranges("-1.5 2 a\n\n0 0 two words\n1e-3 3e38 b");
   EXPECT_EQ(ranges_text(all), "-1.5 2 a\n0.001 3e+38 b\n0 0 two words\n");
+  EXPECT_EQ(ranges_text(parse_ranges("-1 2/1e-08 a\n0 3/4 5 b")), "0 3/4 5 b\n-1 2/1e-08 a\n");
+  EXPECT_EQ(parse_ranges("-1 2/1e-08 a").at("a").least, 1e-8);
   EXPECT_TRUE(parse_ranges("").empty());
-  for (const char* wrong : {"1 2", "1 2 ", "1 a", "2 1 a", "x 1 a", "1 x a", "1", "1  2 a", "1,2 a", "nan 1 a", "1-2 3 a"})
+  for (const char* wrong : {"1 2", "1 2 ", "1 a", "2 1 a", "x 1 a", "1 x a", "1", "1  2 a", "1,2 a", "nan 1 a", "1-2 3 a",
+                            "1/2 3 a", "1 2/ a", "1 2/3a", "1 2/-3 a", "1 2/3"})
     EXPECT_THROW(parse_ranges(wrong), Error) << wrong;
   EXPECT_THROW(parse_ranges(std::string_view("1 2 a").substr(0, 3)), Error);
 }

@@ -13,9 +13,11 @@
 namespace sardonyx::precision {
 namespace {
 
-constexpr int64_t kRead = 1 << 16;          // larger constants are not read
-constexpr double kCounts = 2048;            // half precision represents all integers up to this one
-const double kDigits = std::ldexp(1, -14);  // numbers below have fewer than 11 binary digits
+constexpr int64_t kRead = 1 << 16;  // larger constants are not read
+constexpr double kCounts = 2048;    // half precision represents all integers up to this one
+constexpr std::string_view kMoreThanMask = "a number beyond 65504 is more than a mask";
+const double kDigits = std::ldexp(1, -14);     // numbers below have fewer than 11 binary digits
+const double kVanishing = std::ldexp(1, -25);  // rounds to zero
 
 bool is_single(const Value* v) { return v != nullptr && v->dtype() == DType::kF32; }
 
@@ -244,6 +246,27 @@ void SingleOps::demand(const Value* v, Through through) {
   left_.push_back(v);
 }
 
+// Also what makes it, whatever op that is, and what makes tiny numbers in the arithmetic that leads to it.
+void SingleOps::demand_itself(const Value* divisor, const HalfRanges& ranges) {
+  demand(divisor, Through::kSums);
+  std::vector<std::pair<const Value*, bool>> left{{divisor, true}};  // whether its elements are those of the divisor
+  std::unordered_set<const Value*> done;
+  while (!left.empty()) {
+    const auto [v, is_same] = left.back();
+    left.pop_back();
+    if (!is_single(v) || v->is_constant() || !done.insert(v).second) continue;
+    for (const Value* other : taken_by(*v)) left.emplace_back(other, is_same);
+    const Node* def = v->def();
+    if (def == nullptr || !def->bodies().empty() || !def->op().known) continue;
+    const auto seen = ranges.seen().find(v);
+    const bool vanishes = seen != ranges.seen().end() && seen->second.least > 0 && seen->second.least <= kVanishing;
+    if (is_same || vanishes) keep(*def);
+    for (const Use& u : def->operands()) {
+      if (is_elementwise(*def) || sums(*def) || kept_.contains(def)) left.emplace_back(u.value, is_same && moves(*def));
+    }
+  }
+}
+
 void SingleOps::drain() {
   while (!left_.empty()) {
     const Value* v = left_.back();
@@ -290,7 +313,8 @@ void SingleOps::find_open_masks() {
       if (n.is_boundary() || !n.bodies().empty()) return true;
       if (is_in(kAbsorb, n)) return false;
       if (!moves(n) && !is_in(kCarry, n)) return true;
-      return std::ranges::any_of(n.results(), [&](const Value& r) { return open_masks_.contains(&r); });
+      return std::ranges::any_of(n.results(),
+                                 [&](const Value& r) { return open_masks_.contains(&r) || !ranges_.is_masked(r); });
     });
     if (open) open_masks_.insert(v);
   }
@@ -317,7 +341,7 @@ std::string_view SingleOps::leaves_range(Node& n) {
       const bool both = !is(n, "exp") && !is(n, "exp2");
       if (e.high > row.limit || (both && e.low < -row.limit)) return is_below_its_maximum(v) ? "" : "it has no bound";
     }
-    if (row.precision == Precision::kSquared && !fits(e, row.limit) && (sums(n) || is_summed(*n.result())))
+    if (row.precision == Precision::kSquared && !fits(e, row.limit) && (sums(n) || is(n, "l2_norm") || is_summed(*n.result())))
       return "sums of squares may exceed 65504";
     if (row.precision == Precision::kPower) {
       const auto power = context_.splat(operand(n, context_, "y"));
@@ -344,7 +368,7 @@ std::string_view SingleOps::leaves_range(Node& n) {
   const bool is_open = std::ranges::any_of(n.results(), [&](const Value& v) { return open_masks_.contains(&v); });
   for (const Use& u : n.operands()) {
     if (is_open && is_single(u.value) && u.value->is_constant() && !fits(ranges_.bounds(*u.value), kLargestHalf - 1))
-      return "a number beyond 65504 is more than a mask";
+      return kMoreThanMask;
   }
   return {};
 }
@@ -353,9 +377,14 @@ void SingleOps::spread(Graph& g) {
   static constexpr std::string_view kGrow[] = {"abs",  "add",        "cumsum",      "maximum",    "minimum",
                                                "neg",  "reduce_max", "reduce_mean", "reduce_min", "reduce_sum",
                                                "relu", "square",     "sub"};
-  static constexpr std::string_view kOther[] = {"argsort", "band_part", "topk"};
+  static constexpr std::string_view kOther[] = {"argsort", "band_part", "l2_norm", "topk"};
+  const auto take_outside = [&](const Value& v) {
+    if (std::ranges::any_of(taken_by(v), [&](const Value* taken) { return outside_.contains(taken); })) outside_.insert(&v);
+  };
+  for (const Port& p : g.inputs()) take_outside(*p.value);
   for (Node& n : g.nodes()) {
     for (const Body& b : n.bodies()) spread(*b.graph);
+    for (const Value& v : n.results()) take_outside(v);
     if (!n.op().known || !n.bodies().empty() || is(n, "cast") || n.has(Trait::kConstant)) continue;
     const bool light = is_elementwise(n) || sums(n) || is_in(kOther, n);
     bool reads_large = false, reads_rounded = false, all_whole = true;
@@ -373,6 +402,10 @@ void SingleOps::spread(Graph& g) {
     if (!why.empty() && !kept_.contains(&n)) keep(n, why);
     const bool reads_outside = std::ranges::any_of(n.operands(), [&](const Use& u) { return outside_.contains(u.value); });
     if (reads_outside || makes_rounded || (light && (reads_large || reads_rounded))) keep(n);
+    // Numbers beyond 65504 there are not those of a mask alone.
+    for (const Value& v : n.results()) {
+      if ((reads_outside && ranges_.is_masked(v)) || why == kMoreThanMask) outside_.insert(&v);
+    }
     const bool scaled = is(n, "mul") && (n.input(0)->is_constant() || n.input(1)->is_constant() || n.input(0) == n.input(1));
     const bool grows = is_in(kGrow, n) || moves(n) || scaled;
     if (!(reads_large && grows) && why.empty()) continue;
@@ -405,6 +438,35 @@ void SingleOps::probe(const std::function<bool(const Node&)>& is_half) {
     drain();
     spread(function_);
   }
+}
+
+void SingleOps::observe(const HalfRanges& ranges) {
+  const auto seen = [&](const Value* v) {
+    const auto at = is_single(v) ? ranges.seen().find(v) : ranges.seen().end();
+    return at != ranges.seen().end() ? at->second : Extent{0, 0};
+  };
+  const auto check = [&](const Node& n, const Value* v, std::string_view why) {
+    const double least = seen(v).least;
+    if (least == 0 || least >= kDigits) return;
+    if (!kept_.contains(&n)) keep(n, why);
+    demand_itself(v, ranges);
+  };
+  for (Graph* g : graphs_in(function_)) {
+    for (Node& n : g->nodes()) {
+      for (const OperandPrecision& row : kPrecisions) {
+        if (row.precision != Precision::kDivisor || !is(n, row.op)) continue;
+        const auto power = is(n, "pow") ? context_.splat(operand(n, context_, "y")) : std::nullopt;
+        if (!power || *power < 0)
+          check(n, operand(n, context_, row.operand), "it divides by numbers below 2^-14 on the given inputs");
+      }
+      for (size_t i = 0; is(n, "mul") && i < 2; ++i) {
+        if (seen(n.input(i)).magnitude() > kLargestHalf)
+          check(n, n.input(1 - i), "it multiplies numbers below 2^-14 and beyond 65504 on the given inputs");
+      }
+    }
+  }
+  drain();
+  spread(function_);
 }
 
 }  // namespace sardonyx::precision

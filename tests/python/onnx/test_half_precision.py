@@ -444,6 +444,49 @@ def test_runs_decide_what_bounds_do_not(tmp_path):
     assert "overflows" in listed and "'l' is from" in listed
 
 
+TINY = np.array([1e-8, 3e-7, 0.5, -2, 4e-6, 1, 7], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("text", "constants"),
+    [
+        ("d = Gather(t, i) y = Div(h, d)", {}),
+        ("d = Gather(t, i) r = Reciprocal(d) y = Mul(h, r)", {}),
+        ("d = Gather(t, i) p = Pow(d, power) y = Mul(h, p)", {"power": np.float32(-1)}),
+        ("d = Gather(t, i) m = Mul(d, huge) r = Tanh(m) y = Mul(h, r)", {}),
+    ],
+    ids=["Div", "Reciprocal", "Pow", "Mul"],
+)
+def test_small_numbers_that_matter_on_the_given_inputs(text, constants):
+    """In half precision 1e-8 is zero, and its quotients are infinite. A product makes the numbers."""
+    model, _ = made(
+        f"g (float[7,61] x, float[7,7] s, int64[7] i, float[1] huge) => (float[7,67] y) {{ h = MatMul(x, w) t = MatMul(s, u) {text} }}",
+        w=weight(D, 67), u=np.ones((7, 1), np.float32), **constants,
+    )  # fmt: skip
+    inputs = {"x": normal(N, D), "s": np.diag(TINY), "i": np.arange(7), "huge": np.array([1e8], np.float32)}
+    half = sardonyx.optimize(model, precision="f16", calibration=[inputs])
+    wanted, found = (sardonyx.evaluate(m, inputs)["y"] for m in (model, half))
+    assert np.isfinite(found).all() and (np.abs(found - wanted) <= 0.005 * np.abs(wanted).max(1, keepdims=True)).all()
+    assert kinds(half)["Cast"] >= 2
+
+
+def test_ranges_in_bodies_of_loops():
+    """The body's inputs have the ranges of what the loop gives them."""
+    text = """g (float[7,61] x, int64 n) => (float[7,61] y, float[N,7,61] rows) {
+        h = Mul(x, million)
+        y, rows = Loop <body = b (int64 i, bool c, float[7,61] s) => (bool d, float[7,61] k, float[7,61] r) {
+            d = Identity(c)
+            r = MatMul(s, w)
+            k = Neg(s)
+        }> (n, , h)
+    }"""
+    inputs = {"x": normal(N, D), "n": np.int64(5)}
+    model, _ = made(text, w=weight() * np.float32(1e-3), million=np.float32(1e6))
+    half = sardonyx.optimize(model, precision="f16", calibration=[inputs])
+    wanted, found = (list(sardonyx.evaluate(m, inputs).values()) for m in (model, half))
+    assert error(found, wanted) < 0.005
+
+
 @pytest.mark.parametrize(
     ("calibration", "message"),
     [
