@@ -398,6 +398,18 @@ TEST(HalfRanges, Runs) {
   EXPECT_FALSE(two.ranges->seen().contains(two.graph().input(5)));  // not floats
 }
 
+TEST(HalfRanges, RunsOfBodies) {
+  Ranged r("times, y = while_loop<cond=graph(i: i32[], h: f32[2,3,5]) { return less(i, i32 2) },"
+           "body=graph(i: i32[], h: f32[2,3,5]) { return add(i, i32 1), mul(h, f32 10) }>(loop_vars=(i32 0, x))");
+  std::vector<EvalValue> inputs(6);
+  fill_inputs(r.graph(), inputs, 0);
+  inputs[0] = EvalValue(Tensor::full(DType::kF32, {2, 3, 5}, 3));
+  r.ranges->observe(inputs);
+  const Value* h = r.y().def()->bodies()[1].graph->input(1);
+  EXPECT_EQ(text(r.ranges->seen().at(h)), "3 300");
+  EXPECT_EQ(r.ranges->seen().at(h).least, 3);
+}
+
 // Softmax handles values that a constant masks. A mask that comes from outside is cast as it is.
 TEST(HalfRanges, MasksFromOutsideOverflow) {
   Ranged inside("y = softmax(add(relu(x), f32[2,3,5]{-3.4e38...}))");

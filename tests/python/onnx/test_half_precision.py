@@ -470,23 +470,6 @@ def test_small_numbers_that_matter_on_the_given_inputs(text, constants):
     assert kinds(half)["Cast"] >= 2
 
 
-def test_ranges_in_bodies_of_loops():
-    """The body's inputs have the ranges of what the loop gives them."""
-    text = """g (float[7,61] x, int64 n) => (float[7,61] y, float[N,7,61] rows) {
-        h = Mul(x, million)
-        y, rows = Loop <body = b (int64 i, bool c, float[7,61] s) => (bool d, float[7,61] k, float[7,61] r) {
-            d = Identity(c)
-            r = MatMul(s, w)
-            k = Neg(s)
-        }> (n, , h)
-    }"""
-    inputs = {"x": normal(N, D), "n": np.int64(5)}
-    model, _ = made(text, w=weight() * np.float32(1e-3), million=np.float32(1e6))
-    half = sardonyx.optimize(model, precision="f16", calibration=[inputs])
-    wanted, found = (list(sardonyx.evaluate(m, inputs).values()) for m in (model, half))
-    assert error(found, wanted) < 0.005
-
-
 @pytest.mark.parametrize(
     ("calibration", "message"),
     [
