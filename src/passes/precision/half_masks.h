@@ -12,11 +12,13 @@
 namespace sardonyx::precision {
 
 inline constexpr double kLargestHalf = 65504;
+inline constexpr double kLeastNormalHalf = 0x1p-14;
 inline constexpr double kAsGoodAsInfinite = 1e38;  // numbers this large are masks, whose value does not matter
 
 struct HalfFit {
   bool overflows = false;  // an element above 65504 whose value matters
   bool saturates = false;  // a finite element that becomes 65504 or -65504
+  bool vanishes = false;   // all elements are below 2^-14, where half precision has fewer digits, and some are not zero
 };
 // Decides which constants of single precision fit; constants of other types do. Reads each constant once.
 class HalfFits {

@@ -399,8 +399,9 @@ TEST(HalfRanges, Runs) {
 }
 
 TEST(HalfRanges, RunsOfBodies) {
-  Ranged r("times, y = while_loop<cond=graph(i: i32[], h: f32[2,3,5]) { return less(i, i32 2) },"
-           "body=graph(i: i32[], h: f32[2,3,5]) { return add(i, i32 1), mul(h, f32 10) }>(loop_vars=(i32 0, x))");
+  Ranged r(
+      "times, y = while_loop<cond=graph(i: i32[], h: f32[2,3,5]) { return less(i, i32 2) },"
+      "body=graph(i: i32[], h: f32[2,3,5]) { return add(i, i32 1), mul(h, f32 10) }>(loop_vars=(i32 0, x))");
   std::vector<EvalValue> inputs(6);
   fill_inputs(r.graph(), inputs, 0);
   inputs[0] = EvalValue(Tensor::full(DType::kF32, {2, 3, 5}, 3));

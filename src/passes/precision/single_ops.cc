@@ -366,9 +366,9 @@ std::string_view SingleOps::leaves_range(Node& n) {
     if (is_single(&v) && (e.low > kLargestHalf || e.high < -kLargestHalf)) return "it exceeds 65504";
   }
   const bool is_open = std::ranges::any_of(n.results(), [&](const Value& v) { return open_masks_.contains(&v); });
-  for (const Use& u : n.operands()) {
-    if (is_open && is_single(u.value) && u.value->is_constant() && !fits(ranges_.bounds(*u.value), kLargestHalf - 1))
-      return kMoreThanMask;
+  for (size_t i = 0; i < n.num_inputs() && is_open; ++i) {
+    const Value* v = is(n, "real_div") && i == 1 ? nullptr : n.input(i);
+    if (is_single(v) && v->is_constant() && !fits(ranges_.bounds(*v), kLargestHalf - 1)) return kMoreThanMask;
   }
   return {};
 }
@@ -403,8 +403,9 @@ void SingleOps::spread(Graph& g) {
     const bool reads_outside = std::ranges::any_of(n.operands(), [&](const Use& u) { return outside_.contains(u.value); });
     if (reads_outside || makes_rounded || (light && (reads_large || reads_rounded))) keep(n);
     // Numbers beyond 65504 there are not those of a mask alone.
+    const bool passes_on = reads_outside && (moves(n) || is(n, "add") || is(n, "sub"));
     for (const Value& v : n.results()) {
-      if ((reads_outside && ranges_.is_masked(v)) || why == kMoreThanMask) outside_.insert(&v);
+      if ((passes_on && ranges_.is_masked(v)) || why == kMoreThanMask) outside_.insert(&v);
     }
     const bool scaled = is(n, "mul") && (n.input(0)->is_constant() || n.input(1)->is_constant() || n.input(0) == n.input(1));
     const bool grows = is_in(kGrow, n) || moves(n) || scaled;

@@ -147,7 +147,7 @@ size_t to_half(Graph& top, PassContext& context) {
     const Value* v = n.input(i);
     if (v == nullptr || !v->is_constant()) return true;
     const HalfFit fit = halves.of(v->constant());
-    return !fit.overflows && !(protects && fit.saturates && is_factor(n, i));
+    return !fit.overflows && !(protects && (fit.saturates || fit.vanishes) && is_factor(n, i));
   };
   const std::unordered_set<const Value*> masked = masked_values(top, halves);
   const std::set<const Node*> sums = masked_sums(top, masked);
