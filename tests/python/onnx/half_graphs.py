@@ -26,26 +26,22 @@ class Graph(NamedTuple):
     nodes: str
     inputs: dict
     constants: dict
-    result: str = "float[]"
-    opset: int = 20
     stays: bool = False  # whether all of it has to stay in single precision
 
 
-def graph(name, nodes, *, x=None, result="float[]", opset=20, inputs=None, stays=False, **constants):
+def graph(name, nodes, *, x=None, inputs=None, stays=False, **constants):
     inputs = {"x": normal(N, D) if x is None else x} | (inputs or {})
     kinds = {float: np.float32, list: np.int64, int: np.int64}
     given = {k: np.asarray(v, kinds.get(type(v))) for k, v in constants.items()}
-    return Graph(name, nodes, inputs, given, result, opset, stays)
+    return Graph(name, nodes, inputs, given, stays)
 
 
 def model_of(g: Graph) -> onnx.ModelProto:
     types = {"float32": "float", "int64": "int64", "bool": "bool", "uint8": "uint8"}
     header = ", ".join(f"{types[str(v.dtype)]}[{','.join(map(str, v.shape))}] {k}" for k, v in g.inputs.items())
-    rows, columns = g.inputs["x"].shape[-1], 61
-    head = f'<ir_version: 10, opset_import: ["": {g.opset}]>'
-    text = f"{head}\ng ({header}) => ({g.result} y) {{ h = MatMul(x, w) {g.nodes} }}"
-    model = onnx.parser.parse_model(text)
-    weight = normal(rows, columns, seed=1, scale=rows**-0.5)
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 20]>
+        g ({header}) => (float[] y) {{ h = MatMul(x, w) {g.nodes} }}""")
+    weight = normal(D, D, seed=1, scale=D**-0.5)
     for name, value in ({"w": weight} | g.constants).items():
         model.graph.initializer.append(numpy_helper.from_array(value, name))
     return model
@@ -464,7 +460,7 @@ GRAPHS = [
         times=[401, 1], start=np.zeros(D, np.float32),
     ),
     graph(
-        "branches",
+        "branches of an If",
         "y = If <then_branch = a () => (float[7,61] p) { k = Mul(h, large) q = Mul(k, k) "
         "n = ReduceMean <keepdims = 1> (q, last) r = Sqrt(n) "
         "p = Div(k, r) }, else_branch = b () => (float[7,61] e) { e = Tanh(h) }> (yes)",
