@@ -16,6 +16,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -227,11 +228,20 @@ bool rounds_within(const Model& m) {
   return any || (has_softmax && has_mask);
 }
 
-bool has_attention(const Model& m) {
-  return std::ranges::any_of(graphs_in(m.graph()), [](Graph* g) {
-    return std::ranges::any_of(g->nodes(),
-                               [](const Node& n) { return n.is("Attention") || n.is("scaled_dot_product_attention"); });
+bool has_any(const Model& m, std::span<const std::string_view> ops) {
+  return std::ranges::any_of(graphs_in(m.graph()), [&](Graph* g) {
+    return std::ranges::any_of(g->nodes(), [&](const Node& n) { return std::ranges::find(ops, n.op().name) != ops.end(); });
   });
+}
+
+bool has_attention(const Model& m) {
+  static constexpr std::string_view kOps[] = {"Attention", "scaled_dot_product_attention"};
+  return has_any(m, kOps);
+}
+
+bool has_loop(const Model& m) {
+  static constexpr std::string_view kOps[] = {"Loop", "Scan", "while_loop"};
+  return has_any(m, kOps);
 }
 
 bool fits_half(const Results& inputs) {
@@ -362,8 +372,9 @@ class Judge {
 }  // namespace
 
 std::optional<Failure> check_half(const Subject& s, bool is_calibrated, HalfStatistics* statistics) {
-  if (s.model->functions().size() > 1) return std::nullopt;            // they are inlined first
-  if (!is_calibrated && has_attention(*s.model)) return std::nullopt;  // what the pass tries does not round scores
+  if (s.model->functions().size() > 1) return std::nullopt;  // they are inlined first
+  // What the pass tries does not round scores, and does not run long loops.
+  if (!is_calibrated && (has_attention(*s.model) || has_loop(*s.model))) return std::nullopt;
   const auto single = clone_model(*s.model);
   surround(*single);
   name_all(*single);
