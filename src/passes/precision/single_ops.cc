@@ -446,9 +446,8 @@ void SingleOps::observe(const HalfRanges& ranges) {
     const auto at = is_single(v) ? ranges.seen().find(v) : ranges.seen().end();
     return at != ranges.seen().end() ? at->second : Extent{0, 0};
   };
-  const auto check = [&](const Node& n, const Value* v, std::string_view why) {
-    const double least = seen(v).least;
-    if (least == 0 || least >= kDigits) return;
+  const auto keep_small = [&](const Node& n, const Value* v, double magnitude, std::string_view why) {
+    if (magnitude == 0 || magnitude >= kDigits) return;
     if (!kept_.contains(&n)) keep(n, why);
     demand_itself(v, ranges);
   };
@@ -457,12 +456,18 @@ void SingleOps::observe(const HalfRanges& ranges) {
       for (const OperandPrecision& row : kPrecisions) {
         if (row.precision != Precision::kDivisor || !is(n, row.op)) continue;
         const auto power = is(n, "pow") ? context_.splat(operand(n, context_, "y")) : std::nullopt;
-        if (!power || *power < 0)
-          check(n, operand(n, context_, row.operand), "it divides by numbers below 2^-14 on the given inputs");
+        const Value* v = operand(n, context_, row.operand);
+        if (!power || *power < 0) keep_small(n, v, seen(v).least, "it divides by numbers below 2^-14 on the given inputs");
       }
-      for (size_t i = 0; is(n, "mul") && i < 2; ++i) {
-        if (seen(n.input(i)).magnitude() > kLargestHalf)
-          check(n, n.input(1 - i), "it multiplies numbers below 2^-14 and beyond 65504 on the given inputs");
+      const auto is_product = [&](size_t i) { return is_factor(n, i) || is(n, "mul") || is(n, "real_div"); };
+      double largest = 0;
+      for (size_t i = 0; i < n.num_inputs(); ++i) largest = std::max(largest, is_product(i) ? seen(n.input(i)).magnitude() : 0);
+      for (size_t i = 0; i < n.num_inputs(); ++i) {
+        const Extent e = seen(n.input(i));
+        const bool each_counts = largest > kLargestHalf && e.magnitude() < largest;
+        if (is_product(i))
+          keep_small(n, n.input(i), each_counts ? e.least : e.magnitude(),
+                     "it multiplies numbers below 2^-14 on the given inputs");
       }
     }
   }

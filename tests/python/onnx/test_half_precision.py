@@ -470,6 +470,20 @@ def test_small_numbers_that_matter_on_the_given_inputs(text, constants):
     assert kinds(half)["Cast"] >= 2
 
 
+def test_small_factors_on_the_given_inputs():
+    """Of 1e-7, half precision keeps one digit."""
+    text = """g (float[7,61] x, float[5,7] tiny, float[1] large) => (float[5,67] y) {
+        h = MatMul(x, w)
+        q = MatMul(tiny, h)
+        y = Mul(q, large)
+    }"""
+    model, _ = made(text, w=weight(D, 67))
+    inputs = {"x": normal(N, D), "tiny": normal(5, N, scale=1e-7, seed=2), "large": np.array([1e7], np.float32)}
+    half = sardonyx.optimize(model, precision="f16", calibration=[inputs])
+    wanted, found = (list(sardonyx.evaluate(m, inputs).values()) for m in (model, half))
+    assert error(found, wanted) < 0.005 and kinds(half)["Cast"] == 2
+
+
 @pytest.mark.parametrize(
     ("calibration", "message"),
     [
