@@ -246,10 +246,10 @@ void SingleOps::demand(const Value* v, Through through) {
   left_.push_back(v);
 }
 
-// Also what makes it, whatever op that is, and what makes tiny numbers in the arithmetic that leads to it.
-void SingleOps::demand_itself(const Value* divisor, const HalfRanges& ranges) {
-  demand(divisor, Through::kSums);
-  std::vector<std::pair<const Value*, bool>> left{{divisor, true}};  // whether its elements are those of the divisor
+// Keeps what makes a value of small numbers, whatever op that is, and what makes tiny numbers in the arithmetic
+// that leads to it.
+void SingleOps::keep_makers(const Value* small, const HalfRanges& ranges) {
+  std::vector<std::pair<const Value*, bool>> left{{small, true}};  // whether its elements are those of the value
   std::unordered_set<const Value*> done;
   while (!left.empty()) {
     const auto [v, is_same] = left.back();
@@ -447,9 +447,10 @@ void SingleOps::observe(const HalfRanges& ranges) {
     return at != ranges.seen().end() ? at->second : Extent{0, 0};
   };
   const auto keep_small = [&](const Node& n, const Value* v, double magnitude, std::string_view why) {
-    if (magnitude == 0 || magnitude >= kDigits) return;
+    if (magnitude == 0 || magnitude >= kDigits) return false;
     if (!kept_.contains(&n)) keep(n, why);
-    demand_itself(v, ranges);
+    keep_makers(v, ranges);
+    return true;
   };
   for (Graph* g : graphs_in(function_)) {
     for (Node& n : g->nodes()) {
@@ -457,7 +458,9 @@ void SingleOps::observe(const HalfRanges& ranges) {
         if (row.precision != Precision::kDivisor || !is(n, row.op)) continue;
         const auto power = is(n, "pow") ? context_.splat(operand(n, context_, "y")) : std::nullopt;
         const Value* v = operand(n, context_, row.operand);
-        if (!power || *power < 0) keep_small(n, v, seen(v).least, "it divides by numbers below 2^-14 on the given inputs");
+        const bool divides = !power || *power < 0;
+        if (divides && keep_small(n, v, seen(v).least, "it divides by numbers below 2^-14 on the given inputs"))
+          demand(v, Through::kSums);
       }
       const auto is_product = [&](size_t i) { return is_factor(n, i) || is(n, "mul") || is(n, "real_div"); };
       double largest = 0;

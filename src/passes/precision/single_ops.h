@@ -42,7 +42,7 @@ class SingleOps {
   void require(Graph& g, bool in_loop);
   void require(Node& n, size_t operand, const OperandPrecision& row, bool in_loop);
   void demand(const Value* v, Through through);
-  void demand_itself(const Value* divisor, const HalfRanges& ranges);
+  void keep_makers(const Value* small, const HalfRanges& ranges);
   void drain();
   void find_open_masks();
   void spread(Graph& g);
