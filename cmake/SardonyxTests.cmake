@@ -40,6 +40,8 @@ if(fuzz_sources)
   sardonyx_compile_options(sx_fuzz)
   target_link_libraries(sx_fuzz PRIVATE sx_random)
   add_test(NAME fuzz COMMAND sx_fuzz --seed=1 --count=250)
+  add_test(NAME fuzz_half COMMAND sx_fuzz --half --seed=1 --count=1000)
+  add_test(NAME fuzz_half_mil COMMAND sx_fuzz --half --dialect=mil --seed=1 --count=500)
 endif()
 
 # Feeds bytes to the readers (make fuzz-bytes runs the same targets under libFuzzer).

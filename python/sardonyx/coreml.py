@@ -59,12 +59,15 @@ def fp16_report(
     `report["ops"]` has those that are not safe, in program order: {"function", "op", "name", "verdict",
     "value", "low", "high", "seen"}, where the verdict is "overflows", "vanishes", "may overflow" (by bounds;
     no run reached it) or "unknown". `report["safe"]` counts the others; `report["ranges"]`, {name: (lowest,
-    highest)}, is an option of add_fp16_cast.
+    highest, least magnitude that is not zero, or 0)}, is an option of add_fp16_cast.
     """
     program = model if isinstance(model, Program) else load(model)
     report = program._native.half_report([program._in_order(i) for i in inputs], int(runs), int(seed))
     lines = (line.split(" ", 2) for line in report["ranges"].splitlines())
-    report["ranges"] = {name: (float(low), float(high)) for low, high, name in lines}
+    report["ranges"] = {}
+    for low, ends, name in lines:
+        high, _, least = ends.partition("/")
+        report["ranges"][name] = (float(low), float(high), float(least or 0))
     return report
 
 

@@ -102,6 +102,12 @@ def fuzz_mil() -> Result:
     return Result(sum(p.passed for p in parts), sum(p.failed for p in parts))
 
 
+def fuzz_half() -> Result:
+    """Random graphs with extreme numbers in half precision, in both dialects."""
+    parts = [fuzzed("--half", "--dialect=onnx", "--count=1000"), fuzzed("--half", "--dialect=mil", "--count=500")]
+    return Result(sum(p.passed for p in parts), sum(p.failed for p in parts))
+
+
 def fuzzed(*arguments: str) -> Result:
     command = [str(BUILD / "sx_fuzz"), "--seed=1", *arguments]
     sys.stdout.flush()
@@ -168,8 +174,8 @@ def bench() -> Result:
 
 STEPS: dict[str, list[Callable[[], Result]]] = {
     "lint": [lint],
-    "test": [lint, unit, cases, case_style, rules, fuzz, fuzz_mil, consumer, python],
-    "test-all": [lint, unit, cases, case_style, rules, fuzz, fuzz_mil, consumer, python_all, coremltools],
+    "test": [lint, unit, cases, case_style, rules, fuzz, fuzz_mil, fuzz_half, consumer, python],
+    "test-all": [lint, unit, cases, case_style, rules, fuzz, fuzz_mil, fuzz_half, consumer, python_all, coremltools],
     "test-install": [wheel],
     "test-coremltools": [coremltools],
     "bench": [bench],

@@ -29,3 +29,4 @@ fi
 page=()
 (($#)) || page=(--page docs/generated/exporters.md)
 "$python" tests/exporters/compare.py "$models" "$@" "${page[@]}"
+"$python" tests/exporters/narrow.py "$models" "$@"

@@ -1,11 +1,12 @@
 // sx_fuzz [--dialect=onnx|mil] [--seed=N] [--count=N] [--seconds=N] [--passes=a,b] [--cases=FOLDER]
 // [--write=FOLDER]
-//         [--order=N] [--report] [--no-shrink]
+//         [--order=N] [--half] [--report] [--no-shrink]
 //
 // Draws models (random/generator.h) and runs each through every pass alone, through presets and random
 // pipelines, and through text and file. Shrinks a failure and prints it as a case for the pass's .sx file.
 // --report prints at the end how often passes and rules fired. With --order, rules fire in random orders, in
-// which values must be preserved too.
+// which values must be preserved too. With --half, models have extreme numbers and are only computed in half
+// precision, whose results half.cc judges.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 
 #include "cases/sx_test_files.h"
 #include "check.h"
+#include "half.h"
 #include "passes/catalog.h"
 #include "random/generator.h"
 #include "sardonyx/io.h"
@@ -33,6 +35,7 @@ struct Options {
   std::vector<std::string> passes;  // only these
   std::string cases, write;
   bool report = false, shrink = true;
+  bool half = false;
   int opset = 0;
   uint64_t order = 0;
   DialectId dialect = DialectId::kOnnx;
@@ -114,6 +117,9 @@ class Fuzz {
         "only; {} failures\n",
         statistics_.graphs, statistics_.nodes, statistics_.not_drawn, elapsed(), statistics_.pipelines, statistics_.compared,
         statistics_.compared_loosely, failures_);
+    if (options_.half)
+      std::cout << fmt::format("half precision: {} of {} graphs changed; {} floats within bounds, {} integers equal\n",
+                               half_.changed, half_.graphs, half_.elements, half_.integers);
     if (options_.report) report();
     return failures_ > 0 ? 1 : 0;
   }
@@ -126,7 +132,9 @@ class Fuzz {
                              .opset = options_.opset,
                              .snippets = snippets_,
                              .snippet_first = with_snippet,
-                             .only_snippet = with_snippet && !snippets_.empty() ? (seed / 2) % snippets_.size() : SIZE_MAX};
+                             .only_snippet = with_snippet && !snippets_.empty() ? (seed / 2) % snippets_.size() : SIZE_MAX,
+                             .dtype = options_.half ? std::optional(DType::kF32) : std::nullopt,
+                             .extreme = options_.half};
     try {
       drawn = generate(seed, g);
     } catch (const Error& e) {
@@ -160,6 +168,12 @@ class Fuzz {
       const auto path = std::filesystem::path(options_.write) / std::to_string(seed);
       options_.mil() ? write_coreml(*s.model, path.string() + ".mlpackage")
                      : (void)write_onnx(*s.model, path.string() + ".onnx");
+    }
+    if (options_.half) {
+      for (const bool is_calibrated : {false, true})
+        fail_if(seed, s,
+                [&, is_calibrated](const Subject& x) { return check_half(x, is_calibrated, &x == &s ? &half_ : nullptr); }, {});
+      return;
     }
     if (std::mt19937_64(seed)() % 4 == 0 && !options_.mil()) {
       if (auto bare = without_ranks(s)) s = std::move(*bare);
@@ -229,6 +243,7 @@ class Fuzz {
   Options options_;
   std::vector<std::string> snippets_, all_;
   Statistics statistics_;
+  HalfStatistics half_;
   std::map<std::string, size_t> seen_;
   size_t failures_ = 0;
 };
@@ -262,11 +277,14 @@ int run(const std::vector<std::string>& arguments) {
       std::filesystem::create_directories(value);
     } else if (name == "--report") {
       o.report = true;
+    } else if (name == "--half") {
+      o.half = true;
     } else if (name == "--no-shrink") {
       o.shrink = false;
     } else {
-      std::cerr << "usage: sx_fuzz [--dialect=onnx|mil] [--seed=N] [--count=N | --seconds=N] [--opset=N] [--passes=A,B]\n"
-                   "               [--cases=FOLDER] [--write=FOLDER] [--failures=N] [--order=N] [--report] [--no-shrink]\n";
+      std::cerr
+          << "usage: sx_fuzz [--dialect=onnx|mil] [--seed=N] [--count=N | --seconds=N] [--opset=N] [--passes=A,B]\n"
+             "               [--cases=FOLDER] [--write=FOLDER] [--failures=N] [--order=N] [--half] [--report] [--no-shrink]\n";
       return 2;
     }
   }

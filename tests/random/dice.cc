@@ -19,4 +19,11 @@ double Dice::number() {
   return one_in(2) ? one_of(kPlain) : normal();
 }
 
+double Dice::extreme_number() {
+  static constexpr double kExtremes[] = {
+      0,   -0.0, 1e-30, 1e-12,  1e-8,  -1e-7, 6e-5, 1e-3, 1,    -1,
+      255, -300, 2049,  2050.5, 65504, 7e4,   1e5,  1e10, -1e9, -std::numeric_limits<float>::max()};
+  return one_of(kExtremes);
+}
+
 }  // namespace sardonyx::fuzz

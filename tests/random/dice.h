@@ -25,6 +25,8 @@ class Dice {
   // A value for a constant: often a typical one, else any, and with odd_numbers sometimes NaN, infinite or
   // huge.
   double number();
+  // Zero, the least and largest numbers of half precision, what rounds badly in it and what is beyond it.
+  double extreme_number();
   bool odd_numbers = false;  // whether number() also gives NaN, infinities and the like
 
  private:

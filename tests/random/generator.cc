@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "dialects/mil/ops.h"
@@ -17,6 +18,16 @@ namespace {
 int64_t size_of_symbol(std::string_view symbol, int which) {
   static constexpr int64_t kSizes[2][3] = {{5, 3, 2}, {2, 7, 4}};
   return kSizes[which][symbol == "B" ? 0 : symbol == "T" ? 1 : 2];
+}
+
+// Rounded to half precision where that can represent it.
+double as_half(double v) {
+  constexpr double kLargestHalf = 65504;
+  const double limit = std::numeric_limits<float>::max();
+  if (std::abs(v) > kLargestHalf || std::abs(v) < std::ldexp(1, -14)) return std::clamp(v, -limit, limit);
+  std::byte bytes[2];
+  encode_element(DType::kF16, bytes, 0, v);
+  return decode_element(DType::kF16, bytes, 0);
 }
 
 }  // namespace
@@ -153,7 +164,14 @@ TensorPtr Generator::random_tensor(DType dtype, std::vector<int64_t> shape) {
     return Tensor::strings(std::move(shape), std::move(texts));
   }
   std::vector<std::byte> bytes(byte_size(dtype, static_cast<uint64_t>(size)));
+  const bool extreme = options_.extreme && dtype == DType::kF32;
+  const double scale = extreme && one_in(3) ? extreme_number() : 1;
   for (int64_t i = 0; i < size; ++i) {
+    if (extreme) {
+      const double v = one_in(scale == 1 ? 4 : 40) ? extreme_number() : as_half(scale * normal());
+      encode_element(dtype, bytes.data(), i, v);
+      continue;
+    }
     if (is_float(dtype)) {
       const double v = odd_numbers && one_in(12) ? number() : chance(10) ? static_cast<double>(between(-2, 2)) : 1.5 * normal();
       encode_element(dtype, bytes.data(), i, v);
@@ -200,7 +218,7 @@ bool Generator::has_constants_of(DType dtype) const {
 Value* Generator::constant(DType dtype, std::vector<int64_t> shape) {
   if (dtype != DType::kString && !is_complex(dtype) && chance(35)) {
     static constexpr double kNice[] = {0, 1, 1, 2, -1, 0.5, 3};
-    double v = one_of(kNice);
+    double v = options_.extreme && dtype == DType::kF32 && one_in(2) ? extreme_number() : one_of(kNice);
     if (is_unsigned(dtype) || dtype == DType::kBool) v = std::abs(v);
     if (!is_float(dtype)) v = std::floor(v);
     if (dtype == DType::kBool) v = v != 0;

@@ -42,6 +42,8 @@ struct GeneratorOptions {
   // twice.
   bool growing = false;
   std::optional<DType> dtype = {};  // of most values; else drawn
+  // Numbers of f32 at the ends of half precision and beyond, also as inputs; none is infinite or NaN.
+  bool extreme = false;
 };
 
 struct Generated {

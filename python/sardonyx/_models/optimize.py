@@ -216,9 +216,13 @@ def _tolerance(name: str, value) -> float | None:
 
 def _option(name: str, value) -> tuple[str, str]:
     """An option of a pass as native code reads it."""
-    if name.endswith(".ranges") and isinstance(value, Mapping):  # of values by name: (lowest, highest)
-        return name, "".join(f"{float(low)!r} {float(high)!r} {of}\n" for of, (low, high) in value.items())
+    if name.endswith(".ranges") and isinstance(value, Mapping):  # of values by name: (lowest, highest[, least])
+        return name, "".join(_range(of, *ends) for of, ends in value.items())
     return name, _text(value)
+
+
+def _range(name: str, low: float, high: float, least: float = 0) -> str:
+    return f"{float(low)!r} {float(high)!r}{f'/{float(least)!r}' if least else ''} {name}\n"
 
 
 def _text(value) -> str:

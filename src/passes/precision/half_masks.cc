@@ -30,24 +30,28 @@ void each_float(const Tensor& t, const F& f) {
   }
 }
 
-// Whether no magnitude exceeds the largest half: true for nearly all weights, so four are checked at a time.
+// Whether no magnitude exceeds the largest half and one is at least the least that has all digits: true for
+// nearly all weights, so four are checked at a time.
 bool all_fit(const Tensor& t) {
   using Order [[gnu::vector_size(16)]] = int32_t;
   constexpr size_t kLanes = 4;
   constexpr int64_t kPiece = 65536;
   if (t.is_splat() || !t.reads_in_pieces()) return false;
   const Order magnitude = Order{} + 0x7fffffff, most = Order{} + std::bit_cast<int32_t>(static_cast<float>(kLargestHalf));
-  Order beyond{};
+  const Order least = Order{} + std::bit_cast<int32_t>(static_cast<float>(kLeastNormalHalf));
+  Order beyond{}, usual{};
   const auto check = [&](std::span<const std::byte> bytes) {
     constexpr size_t kStep = kLanes * sizeof(float);
     size_t i = 0;
     for (Order x; i + kStep <= bytes.size(); i += kStep) {
       std::memcpy(&x, bytes.data() + i, kStep);
       beyond |= (x & magnitude) > most;
+      usual |= (x & magnitude) >= least;
     }
     Order rest{};
     std::memcpy(&rest, bytes.data() + i, bytes.size() - i);
     beyond |= (rest & magnitude) > most;
+    usual |= (rest & magnitude) >= least;
   };
   if (!t.is_deferred()) {
     check(t.stored_bytes());
@@ -60,7 +64,7 @@ bool all_fit(const Tensor& t) {
       check(bytes);
     }
   }
-  return (beyond[0] | beyond[1] | beyond[2] | beyond[3]) == 0;
+  return (beyond[0] | beyond[1] | beyond[2] | beyond[3]) == 0 && (usual[0] | usual[1] | usual[2] | usual[3]) != 0;
 }
 
 float clamped(float v) {
@@ -71,11 +75,14 @@ float clamped(float v) {
 HalfFit fit_of(const Tensor& t, float mask) {
   HalfFit fit;
   if (t.dtype() != DType::kF32 || t.is_promise() || t.size() == 0 || all_fit(t)) return fit;
+  float largest = 0;
   each_float(t, [&](float v) {
     const float a = std::abs(v);
+    largest = std::max(largest, a);
     fit.overflows |= a > static_cast<float>(kLargestHalf) && a < mask;
     fit.saturates |= a >= mask && std::isfinite(a);
   });
+  fit.vanishes = largest > 0 && largest < static_cast<float>(kLeastNormalHalf);
   return fit;
 }
 
@@ -116,6 +123,15 @@ HalfFit HalfFits::of(const TensorPtr& t) {
   const auto [at, is_new] = known_.try_emplace(t);
   if (is_new) at->second = fit_of(*t, mask_);
   return at->second;
+}
+
+bool is_factor(const Node& n, size_t operand) {
+  static constexpr std::string_view kProducts[] = {"batch_norm", "conv",   "conv_transpose", "gemm",
+                                                   "layer_norm", "linear", "matmul",         "instance_norm"};
+  static constexpr std::string_view kOthers[] = {"Einsum", "einsum", "GRU", "gru", "LSTM", "lstm", "RNN", "rnn"};
+  if (std::ranges::find(kOthers, n.op().name) != std::end(kOthers)) return true;
+  const bool is_bias = is(n, "gemm") && slot_word(n, operand) == "bias";
+  return (is_in(kProducts, n) && !is_bias) || (is(n, "scaled_dot_product_attention") && operand < 3);
 }
 
 bool only_hides(const Tensor& t) {

@@ -12,11 +12,13 @@
 namespace sardonyx::precision {
 
 inline constexpr double kLargestHalf = 65504;
+inline constexpr double kLeastNormalHalf = 0x1p-14;
 inline constexpr double kAsGoodAsInfinite = 1e38;  // numbers this large are masks, whose value does not matter
 
 struct HalfFit {
   bool overflows = false;  // an element above 65504 whose value matters
   bool saturates = false;  // a finite element that becomes 65504 or -65504
+  bool vanishes = false;   // all elements are below 2^-14, where half precision has fewer digits, and some are not zero
 };
 // Decides which constants of single precision fit; constants of other types do. Reads each constant once.
 class HalfFits {
@@ -29,6 +31,9 @@ class HalfFits {
   float mask_;
   std::unordered_map<TensorPtr, HalfFit> known_;
 };
+
+// Whether the operand is a factor of a product or of a normalization, where no number stands for infinity.
+bool is_factor(const Node& n, size_t operand);
 
 // Whether all elements below -65504 act as -inf where the tensor is added before a softmax of its last axis:
 // each row that has one also has one above -1000, and no element exceeds 65504.

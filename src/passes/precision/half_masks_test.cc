@@ -35,10 +35,20 @@ TEST(HalfFits, EveryPlaceCounts) {
   }
 }
 
+TEST(HalfFits, NumbersWithFewDigits) {
+  std::vector<float> v(1009, 6e-5F);
+  EXPECT_TRUE(fit_of(v).vanishes);
+  v[1008] = -7e-5F;
+  EXPECT_FALSE(fit_of(v).vanishes);
+  EXPECT_FALSE(fit_of(std::vector<float>(7, 0)).vanishes);
+  v[1008] = 1e5F;
+  EXPECT_TRUE(fit_of(v).overflows && !fit_of(v).vanishes);
+}
+
 TEST(HalfFits, ReadsEachConstantOnceHoweverItIsTransposed) {
   size_t read = 0;
   const TensorPtr counted = Tensor::defer(DType::kF32, {211, 307}, Tensor::Fill([&](int64_t, std::span<std::byte> out) {
-                                            std::fill(out.begin(), out.end(), std::byte{0});
+                                            std::fill(out.begin(), out.end(), std::byte{0x3f});
                                             read += out.size() / 4;
                                           }));
   HalfFits fits;

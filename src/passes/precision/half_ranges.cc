@@ -360,7 +360,10 @@ bool is_single(const Value* v) { return v != nullptr && v->dtype() == DType::kF3
 
 double Extent::magnitude() const { return std::max(std::abs(low), std::abs(high)); }
 
-Extent join(const Extent& a, const Extent& b) { return {std::min(a.low, b.low), std::max(a.high, b.high)}; }
+Extent join(const Extent& a, const Extent& b) {
+  const double least = a.least == 0 || b.least == 0 ? std::max(a.least, b.least) : std::min(a.least, b.least);
+  return {std::min(a.low, b.low), std::max(a.high, b.high), false, least};
+}
 
 std::string_view to_string(HalfVerdict v) {
   switch (v) {
@@ -505,6 +508,7 @@ void HalfRanges::see(const Value& v, const EvalValue& what) {
     if (!(std::abs(x) < end)) continue;
     e.low = std::min(e.low, x);
     e.high = std::max(e.high, x);
+    if (x != 0 && (e.least == 0 || std::abs(x) < e.least)) e.least = std::abs(x);
   }
   if (e.low > e.high) return;
   const auto [at, is_new] = seen_.try_emplace(&v, e);
@@ -514,6 +518,22 @@ void HalfRanges::see(const Value& v, const EvalValue& what) {
 void HalfRanges::observe(std::span<const EvalValue> inputs) {
   for (size_t i = 0; i < inputs.size() && i < function_.inputs().size(); ++i) see(*function_.input(i), inputs[i]);
   evaluate_watched(function_, inputs, {.fast_products = true}, [&](const Value& v, const EvalValue& what) { see(v, what); });
+  for (Graph* g : graphs_in(function_)) {
+    if (g != &function_) see_inputs(*g);
+  }
+}
+
+// Inputs of a body have the ranges of what they take.
+void HalfRanges::see_inputs(const Graph& body) {
+  for (const Port& p : body.inputs()) {
+    if (!is_single(p.value)) continue;
+    Extent e{kInf, -kInf};
+    for (const Value* v : taken_by(*p.value)) {
+      const auto at = seen_.find(v);
+      if (at != seen_.end() || v->is_constant()) e = join(e, at != seen_.end() ? at->second : bounds(*v));
+    }
+    if (e.low <= e.high) seen_[p.value] = e;
+  }
 }
 
 bool HalfRanges::observe_random(size_t runs, uint64_t seed) {
@@ -528,6 +548,17 @@ bool HalfRanges::observe_random(size_t runs, uint64_t seed) {
     }
   }
   return true;
+}
+
+// Scores of attention are about as large as the product of the largest query and the largest key.
+void HalfRanges::check_scores(const Node& n, HalfFinding& worst) const {
+  const auto query = seen_.find(n.input(0)), key = seen_.find(n.input(1));
+  const auto extent = [&](const auto& at, size_t i) { return at != seen_.end() ? at->second : bounds(*n.input(i)); };
+  const Extent q = extent(query, 0), k = extent(key, 1);
+  const bool seen = query != seen_.end() || key != seen_.end();
+  const double most = product(q.magnitude(), k.magnitude());
+  if (!seen || !std::isfinite(most) || most <= kLargestHalf || worst.verdict >= HalfVerdict::kOverflows) return;
+  worst = {.verdict = HalfVerdict::kOverflows, .value = n.input(0), .extent = q, .seen = true};
 }
 
 HalfFinding HalfRanges::judge(const Node& n) const {
@@ -551,7 +582,8 @@ HalfFinding HalfRanges::judge(const Node& n) const {
     }
     if (f.verdict > worst.verdict) worst = f;
   };
-  for (const Use& u : n.operands()) check(u.value, false);
+  for (const Use& u : n.operands()) check(u.value, is(n, "l2_norm"));
+  if (is(n, "scaled_dot_product_attention")) check_scores(n, worst);
   for (const Value& v : n.results()) check(&v, is(n, "reduce_l2_norm"));  // the sum under its root
   return worst;
 }
@@ -566,7 +598,10 @@ void add_seen(const HalfRanges& ranges, NamedExtents& all) {
 
 std::string ranges_text(const NamedExtents& ranges) {
   std::string text;
-  for (const auto& [name, e] : ranges) text += fmt::format("{} {} {}\n", e.low, e.high, name);
+  for (const auto& [name, e] : ranges) {
+    const std::string least = e.least > 0 ? fmt::format("/{}", e.least) : std::string();
+    text += fmt::format("{} {}{} {}\n", e.low, e.high, least, name);
+  }
   return text;
 }
 
@@ -578,11 +613,14 @@ NamedExtents parse_ranges(std::string_view text) {
     if (line.empty()) continue;
     Extent e;
     const char *at = line.data(), *end = at + line.size();
-    for (double* v : {&e.low, &e.high}) {
-      const auto [stop, error] = std::from_chars(at, end, *v);
-      at = error == std::errc() && stop != end && *stop == ' ' ? stop + 1 : end;
-    }
-    if (at == end || !(e.low <= e.high))
+    const auto read = [&](double& v) {
+      const auto [stop, error] = std::from_chars(at, end, v);
+      const bool has_least = error == std::errc() && stop != end && *stop == '/' && &v == &e.high;
+      at = error == std::errc() && stop != end && (*stop == ' ' || has_least) ? stop + 1 : end;
+      return has_least;
+    };
+    if (!read(e.low) && read(e.high)) read(e.least);
+    if (at == end || !(e.low <= e.high) || !(e.least >= 0))
       throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a range of a value", line),
                   {"expected one line per value: lowest, highest, name"});
     all[std::string(at, end)] = e;

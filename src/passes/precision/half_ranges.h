@@ -23,6 +23,7 @@ struct Extent {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool whole = false;  // all elements are integers, as bounds prove
+  double least = 0;    // magnitude of the observed element next to zero that is not zero; 0 if there is none
   bool known() const {
     return low > -std::numeric_limits<double>::infinity() && high < std::numeric_limits<double>::infinity();
   }
@@ -74,6 +75,8 @@ class HalfRanges {
   void bound_constant(const Value* v, int64_t most_read);
   bool is_whole(Node& n);
   void see(const Value& v, const EvalValue& what);
+  void see_inputs(const Graph& body);
+  void check_scores(const Node& n, HalfFinding& worst) const;
 
   Graph& function_;
   PassContext& context_;
@@ -86,7 +89,7 @@ class HalfRanges {
 using NamedExtents = std::map<std::string, Extent, std::less<>>;
 // Merges ranges by name, taking the wider one.
 void add_seen(const HalfRanges& ranges, NamedExtents& all);
-// Ranges in the form of the option: one line per value, "low high name".
+// Ranges in the form of the option: one line per value, "low high name" or "low high/least name".
 std::string ranges_text(const NamedExtents& ranges);
 NamedExtents parse_ranges(std::string_view text);
 

@@ -398,6 +398,19 @@ TEST(HalfRanges, Runs) {
   EXPECT_FALSE(two.ranges->seen().contains(two.graph().input(5)));  // not floats
 }
 
+TEST(HalfRanges, RunsOfBodies) {
+  Ranged r(
+      "times, y = while_loop<cond=graph(i: i32[], h: f32[2,3,5]) { return less(i, i32 2) },"
+      "body=graph(i: i32[], h: f32[2,3,5]) { return add(i, i32 1), mul(h, f32 10) }>(loop_vars=(i32 0, x))");
+  std::vector<EvalValue> inputs(6);
+  fill_inputs(r.graph(), inputs, 0);
+  inputs[0] = EvalValue(Tensor::full(DType::kF32, {2, 3, 5}, 3));
+  r.ranges->observe(inputs);
+  const Value* h = r.y().def()->bodies()[1].graph->input(1);
+  EXPECT_EQ(text(r.ranges->seen().at(h)), "3 300");
+  EXPECT_EQ(r.ranges->seen().at(h).least, 3);
+}
+
 // Softmax handles values that a constant masks. A mask that comes from outside is cast as it is.
 TEST(HalfRanges, MasksFromOutsideOverflow) {
   Ranged inside("y = softmax(add(relu(x), f32[2,3,5]{-3.4e38...}))");
@@ -416,8 +429,11 @@ TEST(HalfRanges, MasksFromOutsideOverflow) {
 TEST(HalfRanges, Text) {
   const NamedExtents all = parse_ranges("-1.5 2 a\n\n0 0 two words\n1e-3 3e38 b");
   EXPECT_EQ(ranges_text(all), "-1.5 2 a\n0.001 3e+38 b\n0 0 two words\n");
+  EXPECT_EQ(ranges_text(parse_ranges("-1 2/1e-08 a\n0 3/4 5 b")), "0 3/4 5 b\n-1 2/1e-08 a\n");
+  EXPECT_EQ(parse_ranges("-1 2/1e-08 a").at("a").least, 1e-8);
   EXPECT_TRUE(parse_ranges("").empty());
-  for (const char* wrong : {"1 2", "1 2 ", "1 a", "2 1 a", "x 1 a", "1 x a", "1", "1  2 a", "1,2 a", "nan 1 a", "1-2 3 a"})
+  for (const char* wrong : {"1 2", "1 2 ", "1 a", "2 1 a", "x 1 a", "1 x a", "1", "1  2 a", "1,2 a", "nan 1 a", "1-2 3 a",
+                            "1/2 3 a", "1 2/ a", "1 2/3a", "1 2/-3 a", "1 2/3"})
     EXPECT_THROW(parse_ranges(wrong), Error) << wrong;
   EXPECT_THROW(parse_ranges(std::string_view("1 2 a").substr(0, 3)), Error);
 }

@@ -14,6 +14,7 @@ enum class Precision : uint8_t {
   kSquared,       // its square counts: as kLarge if it may exceed `limit`
   kPower,         // as kSquared if it is a square, else as kLarge if the power may exceed 65504
   kLarge,         // a small operand makes a result beyond 65504
+  kDivisor,       // a small element counts: exact if it loses digits on the given inputs
   kFactor,        // a constant of which half precision keeps at most one digit
 };
 
@@ -65,6 +66,7 @@ inline constexpr OperandPrecision kPrecisions[] = {
     {"topk", "x", Precision::kExactInLoops},
     // Functions whose results leave the range of half precision.
     {"log", "x", Precision::kExactSum},
+    {"reduce_log_sum", "x", Precision::kExactSum},
     {"exp", "x", Precision::kBelow, 11},
     {"exp2", "x", Precision::kBelow, 15.9},
     {"sinh", "x", Precision::kBelow, 11},
@@ -72,10 +74,18 @@ inline constexpr OperandPrecision kPrecisions[] = {
     {"square", "x", Precision::kSquared, 255},
     {"reduce_sum_square", "x", Precision::kSquared, 255},
     {"reduce_l2_norm", "x", Precision::kSquared, 255},
+    {"l2_norm", "x", Precision::kSquared, 255},
     {"pow", "x", Precision::kPower, 255},
     {"reduce_prod", "x", Precision::kBelow, 1},
     {"inverse", "x", Precision::kLarge},
     {"rsqrt", "x", Precision::kLarge},
+    // What makes large numbers of small ones: of 1e-8, which half precision rounds to zero, an infinite one.
+    {"real_div", "y", Precision::kDivisor},
+    {"inverse", "x", Precision::kDivisor},
+    {"rsqrt", "x", Precision::kDivisor},
+    {"log", "x", Precision::kDivisor},
+    {"reduce_log_sum", "x", Precision::kDivisor},
+    {"pow", "x", Precision::kDivisor},  // to a negative power
     // Factors below 2^-14, of which half precision keeps few digits: 1e-6 becomes 0.95e-6.
     {"mul", "x", Precision::kFactor},
     {"mul", "y", Precision::kFactor},

@@ -76,6 +76,12 @@ double difference(const Array& a, const Array& b) {
   return largest > 0 ? off / largest : 0;
 }
 
+// Whether an op with bodies makes the value, and only ops in half precision use it.
+bool is_cast_later(const Value& v, const HalfChoice& choice) {
+  return !v.def()->bodies().empty() &&
+         std::ranges::all_of(v.uses(), [&](const Use& u) { return !u.owner->is_boundary() && choice.is_half(*u.owner); });
+}
+
 // Whether small changes of the operands make small changes of the results.
 bool is_smooth(const Node& n) {
   static constexpr std::string_view kSteps[] = {"cast",  "ceil",   "floor", "floor_div", "mod",
@@ -103,9 +109,11 @@ Probe::Sight Probe::run(const HalfChoice* choice) const {
   evaluate_watched(function_, inputs_, options, [&](const Value& v, EvalValue& what) {
     Array* a = what.array();
     if (a == nullptr || a->dtype() != DType::kF32) return;
-    // A mask computed in single precision is rounded where it is used.
+    // What is computed in single precision is rounded where it is used: a mask, and the result of an op with
+    // bodies.
     const bool is_mask = choice != nullptr && choice->is_mask(v);
-    if (is_mask || (choice != nullptr && v.def() != nullptr && choice->is_half(*v.def())))
+    const bool is_cast = choice != nullptr && v.def() != nullptr && (choice->is_half(*v.def()) || is_cast_later(v, *choice));
+    if (is_mask || is_cast)
       *a = rounded(*a, is_mask ? static_cast<float>(kLargestHalf) : std::numeric_limits<float>::infinity());
     const auto [at, is_new] = all.try_emplace(&v);
     Seen& s = at->second;
@@ -143,7 +151,7 @@ std::vector<ProbeFinding> Probe::find(const HalfChoice& choice) const {
   const auto off = [&](const Value* v) { return half.contains(v) ? half.at(v).off : 0.0; };
   for (Graph* g : graphs_in(function_)) {
     for (const Node& n : g->nodes()) {
-      if (!n.bodies().empty()) continue;
+      const bool has_bodies = !n.bodies().empty();
       const bool broken = std::ranges::any_of(n.operands(), [&](const Use& u) { return is_broken(u.value); });
       const bool wrong = std::ranges::any_of(n.operands(), [&](const Use& u) { return off(u.value) > kRight; });
       for (const Value& v : n.results()) {
@@ -155,6 +163,7 @@ std::vector<ProbeFinding> Probe::find(const HalfChoice& choice) const {
         } else if (most > 0 && most <= kVanishing) {
           found.push_back({&v, "it vanishes on random inputs", true});
         }
+        if (has_bodies) continue;
         if (is_broken(&v) && !broken) {
           found.push_back({&v, "it becomes infinite or NaN on random inputs", false});
         } else if (is_smooth(n) && off(&v) > kWrong && !wrong && !broken) {

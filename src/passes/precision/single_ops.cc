@@ -13,9 +13,11 @@
 namespace sardonyx::precision {
 namespace {
 
-constexpr int64_t kRead = 1 << 16;          // larger constants are not read
-constexpr double kCounts = 2048;            // half precision represents all integers up to this one
-const double kDigits = std::ldexp(1, -14);  // numbers below have fewer than 11 binary digits
+constexpr int64_t kRead = 1 << 16;  // larger constants are not read
+constexpr double kCounts = 2048;    // half precision represents all integers up to this one
+constexpr std::string_view kMoreThanMask = "a number beyond 65504 is more than a mask";
+const double kDigits = std::ldexp(1, -14);     // numbers below have fewer than 11 binary digits
+const double kVanishing = std::ldexp(1, -25);  // rounds to zero
 
 bool is_single(const Value* v) { return v != nullptr && v->dtype() == DType::kF32; }
 
@@ -244,6 +246,27 @@ void SingleOps::demand(const Value* v, Through through) {
   left_.push_back(v);
 }
 
+// Keeps what makes a value of small numbers, whatever op that is, and what makes tiny numbers in the arithmetic
+// that leads to it.
+void SingleOps::keep_makers(const Value* small, const HalfRanges& ranges) {
+  std::vector<std::pair<const Value*, bool>> left{{small, true}};  // whether its elements are those of the value
+  std::unordered_set<const Value*> done;
+  while (!left.empty()) {
+    const auto [v, is_same] = left.back();
+    left.pop_back();
+    if (!is_single(v) || v->is_constant() || !done.insert(v).second) continue;
+    for (const Value* other : taken_by(*v)) left.emplace_back(other, is_same);
+    const Node* def = v->def();
+    if (def == nullptr || !def->bodies().empty() || !def->op().known) continue;
+    const auto seen = ranges.seen().find(v);
+    const bool vanishes = seen != ranges.seen().end() && seen->second.least > 0 && seen->second.least <= kVanishing;
+    if (is_same || vanishes) keep(*def);
+    for (const Use& u : def->operands()) {
+      if (is_elementwise(*def) || sums(*def) || kept_.contains(def)) left.emplace_back(u.value, is_same && moves(*def));
+    }
+  }
+}
+
 void SingleOps::drain() {
   while (!left_.empty()) {
     const Value* v = left_.back();
@@ -290,7 +313,8 @@ void SingleOps::find_open_masks() {
       if (n.is_boundary() || !n.bodies().empty()) return true;
       if (is_in(kAbsorb, n)) return false;
       if (!moves(n) && !is_in(kCarry, n)) return true;
-      return std::ranges::any_of(n.results(), [&](const Value& r) { return open_masks_.contains(&r); });
+      return std::ranges::any_of(n.results(),
+                                 [&](const Value& r) { return open_masks_.contains(&r) || !ranges_.is_masked(r); });
     });
     if (open) open_masks_.insert(v);
   }
@@ -317,7 +341,7 @@ std::string_view SingleOps::leaves_range(Node& n) {
       const bool both = !is(n, "exp") && !is(n, "exp2");
       if (e.high > row.limit || (both && e.low < -row.limit)) return is_below_its_maximum(v) ? "" : "it has no bound";
     }
-    if (row.precision == Precision::kSquared && !fits(e, row.limit) && (sums(n) || is_summed(*n.result())))
+    if (row.precision == Precision::kSquared && !fits(e, row.limit) && (sums(n) || is(n, "l2_norm") || is_summed(*n.result())))
       return "sums of squares may exceed 65504";
     if (row.precision == Precision::kPower) {
       const auto power = context_.splat(operand(n, context_, "y"));
@@ -342,9 +366,9 @@ std::string_view SingleOps::leaves_range(Node& n) {
     if (is_single(&v) && (e.low > kLargestHalf || e.high < -kLargestHalf)) return "it exceeds 65504";
   }
   const bool is_open = std::ranges::any_of(n.results(), [&](const Value& v) { return open_masks_.contains(&v); });
-  for (const Use& u : n.operands()) {
-    if (is_open && is_single(u.value) && u.value->is_constant() && !fits(ranges_.bounds(*u.value), kLargestHalf - 1))
-      return "a number beyond 65504 is more than a mask";
+  for (size_t i = 0; i < n.num_inputs() && is_open; ++i) {
+    const Value* v = is(n, "real_div") && i == 1 ? nullptr : n.input(i);
+    if (is_single(v) && v->is_constant() && !fits(ranges_.bounds(*v), kLargestHalf - 1)) return kMoreThanMask;
   }
   return {};
 }
@@ -353,9 +377,14 @@ void SingleOps::spread(Graph& g) {
   static constexpr std::string_view kGrow[] = {"abs",  "add",        "cumsum",      "maximum",    "minimum",
                                                "neg",  "reduce_max", "reduce_mean", "reduce_min", "reduce_sum",
                                                "relu", "square",     "sub"};
-  static constexpr std::string_view kOther[] = {"argsort", "band_part", "topk"};
+  static constexpr std::string_view kOther[] = {"argsort", "band_part", "l2_norm", "topk"};
+  const auto take_outside = [&](const Value& v) {
+    if (std::ranges::any_of(taken_by(v), [&](const Value* taken) { return outside_.contains(taken); })) outside_.insert(&v);
+  };
+  for (const Port& p : g.inputs()) take_outside(*p.value);
   for (Node& n : g.nodes()) {
     for (const Body& b : n.bodies()) spread(*b.graph);
+    for (const Value& v : n.results()) take_outside(v);
     if (!n.op().known || !n.bodies().empty() || is(n, "cast") || n.has(Trait::kConstant)) continue;
     const bool light = is_elementwise(n) || sums(n) || is_in(kOther, n);
     bool reads_large = false, reads_rounded = false, all_whole = true;
@@ -373,6 +402,11 @@ void SingleOps::spread(Graph& g) {
     if (!why.empty() && !kept_.contains(&n)) keep(n, why);
     const bool reads_outside = std::ranges::any_of(n.operands(), [&](const Use& u) { return outside_.contains(u.value); });
     if (reads_outside || makes_rounded || (light && (reads_large || reads_rounded))) keep(n);
+    // Numbers beyond 65504 there are not those of a mask alone.
+    const bool passes_on = reads_outside && (moves(n) || is(n, "add") || is(n, "sub"));
+    for (const Value& v : n.results()) {
+      if ((passes_on && ranges_.is_masked(v)) || why == kMoreThanMask) outside_.insert(&v);
+    }
     const bool scaled = is(n, "mul") && (n.input(0)->is_constant() || n.input(1)->is_constant() || n.input(0) == n.input(1));
     const bool grows = is_in(kGrow, n) || moves(n) || scaled;
     if (!(reads_large && grows) && why.empty()) continue;
@@ -405,6 +439,43 @@ void SingleOps::probe(const std::function<bool(const Node&)>& is_half) {
     drain();
     spread(function_);
   }
+}
+
+void SingleOps::observe(const HalfRanges& ranges) {
+  const auto seen = [&](const Value* v) {
+    const auto at = is_single(v) ? ranges.seen().find(v) : ranges.seen().end();
+    return at != ranges.seen().end() ? at->second : Extent{0, 0};
+  };
+  const auto keep_small = [&](const Node& n, const Value* v, double magnitude, std::string_view why) {
+    if (magnitude == 0 || magnitude >= kDigits) return false;
+    if (!kept_.contains(&n)) keep(n, why);
+    keep_makers(v, ranges);
+    return true;
+  };
+  for (Graph* g : graphs_in(function_)) {
+    for (Node& n : g->nodes()) {
+      for (const OperandPrecision& row : kPrecisions) {
+        if (row.precision != Precision::kDivisor || !is(n, row.op)) continue;
+        const auto power = is(n, "pow") ? context_.splat(operand(n, context_, "y")) : std::nullopt;
+        const Value* v = operand(n, context_, row.operand);
+        const bool divides = !power || *power < 0;
+        if (divides && keep_small(n, v, seen(v).least, "it divides by numbers below 2^-14 on the given inputs"))
+          demand(v, Through::kSums);
+      }
+      const auto is_product = [&](size_t i) { return is_factor(n, i) || is(n, "mul") || is(n, "real_div"); };
+      double largest = 0;
+      for (size_t i = 0; i < n.num_inputs(); ++i) largest = std::max(largest, is_product(i) ? seen(n.input(i)).magnitude() : 0);
+      for (size_t i = 0; i < n.num_inputs(); ++i) {
+        const Extent e = seen(n.input(i));
+        const bool each_counts = largest > kLargestHalf && e.magnitude() < largest;
+        if (is_product(i))
+          keep_small(n, n.input(i), each_counts ? e.least : e.magnitude(),
+                     "it multiplies numbers below 2^-14 on the given inputs");
+      }
+    }
+  }
+  drain();
+  spread(function_);
 }
 
 }  // namespace sardonyx::precision

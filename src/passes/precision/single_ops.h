@@ -33,6 +33,8 @@ class SingleOps {
 
   // Adds ops that go wrong on random inputs, if the function is small. is_half: whether the op would be cast.
   void probe(const std::function<bool(const Node&)>& is_half);
+  // Adds ops that divide by numbers of which half precision keeps few digits or none, as observed.
+  void observe(const HalfRanges& ranges);
 
  private:
   enum class Through : uint8_t { kNothing, kElementwise, kSums };
@@ -40,6 +42,7 @@ class SingleOps {
   void require(Graph& g, bool in_loop);
   void require(Node& n, size_t operand, const OperandPrecision& row, bool in_loop);
   void demand(const Value* v, Through through);
+  void keep_makers(const Value* small, const HalfRanges& ranges);
   void drain();
   void find_open_masks();
   void spread(Graph& g);

@@ -31,7 +31,7 @@ constexpr Translation kTranslations[] = {
     {"Softplus", "softplus", {"x"}}, {"Softsign", "softsign", {"x"}}, {"Sqrt", "sqrt", {"x"}}, {"Sub", "sub", {"x", "y"}},
     {"Swish", "silu", {"x"}}, {"Tan", "tan", {"x"}}, {"Tanh", "tanh", {"x"}}, {"Where", "select", {"cond", "a", "b"}},
     // Elements that move, or are chosen.
-    {"Concat", "concat", {}}, {"DepthToSpace", "depth_to_space", {"x"}},
+    {"Concat", "concat", {}}, {"DepthToSpace", "depth_to_space", {"x"}}, {"Dropout", "identity", {"x"}},
     {"Expand", "tile", {"x", "reps"}}, {"Flatten", "flatten2d", {"x"}}, {"Gather", "gather", {"x", "indices"}},
     {"GatherElements", "gather_along_axis", {"x", "indices"}}, {"GatherND", "gather_nd", {"x", "indices"}},
     {"Identity", "identity", {"x"}}, {"Pad", "pad", {"x", "pad", "constant_val"}}, {"Range", "range_1d", {"start", "end", "step"}},
@@ -52,7 +52,7 @@ constexpr Translation kTranslations[] = {
     {"BatchNormalization", "batch_norm", {"x", "gamma", "beta", "mean", "variance"}}, {"Conv", "conv", {"x", "weight", "bias"}},
     {"ConvTranspose", "conv_transpose", {"x", "weight", "bias"}}, {"Gemm", "gemm", {"x", "y", "bias"}},
     {"InstanceNormalization", "instance_norm", {"x", "gamma", "beta"}}, {"LayerNormalization", "layer_norm", {"x", "gamma", "beta"}},
-    {"MatMul", "matmul", {"x", "y"}}, {"MaxPool", "max_pool", {"x"}}, {"Softmax", "softmax", {"x"}},
+    {"MatMul", "matmul", {"x", "y"}}, {"LpNormalization", "l2_norm", {"x"}}, {"MaxPool", "max_pool", {"x"}}, {"Softmax", "softmax", {"x"}},
     // Quantized values, boxes and coordinates.
     {"DequantizeLinear", "dequantize", {"input", "scale", "zero_point"}}, {"GridSample", "resample", {"x", "coordinates"}},
     {"NonMaxSuppression", "non_maximum_suppression", {"boxes", "scores"}}, {"QuantizeLinear", "quantize", {"input", "scale", "zero_point"}},

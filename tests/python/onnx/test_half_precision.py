@@ -444,6 +444,46 @@ def test_runs_decide_what_bounds_do_not(tmp_path):
     assert "overflows" in listed and "'l' is from" in listed
 
 
+TINY = np.array([1e-8, 3e-7, 0.5, -2, 4e-6, 1, 7], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("text", "constants"),
+    [
+        ("d = Gather(t, i) y = Div(h, d)", {}),
+        ("d = Gather(t, i) r = Reciprocal(d) y = Mul(h, r)", {}),
+        ("d = Gather(t, i) p = Pow(d, power) y = Mul(h, p)", {"power": np.float32(-1)}),
+        ("d = Gather(t, i) m = Mul(d, huge) r = Tanh(m) y = Mul(h, r)", {}),
+    ],
+    ids=["Div", "Reciprocal", "Pow", "Mul"],
+)
+def test_small_numbers_that_matter_on_the_given_inputs(text, constants):
+    """In half precision 1e-8 is zero, and its quotients are infinite. A product makes the numbers."""
+    model, _ = made(
+        f"g (float[7,61] x, float[7,7] s, int64[7] i, float[1] huge) => (float[7,67] y) {{ h = MatMul(x, w) t = MatMul(s, u) {text} }}",
+        w=weight(D, 67), u=np.ones((7, 1), np.float32), **constants,
+    )  # fmt: skip
+    inputs = {"x": normal(N, D), "s": np.diag(TINY), "i": np.arange(7), "huge": np.array([1e8], np.float32)}
+    half = sardonyx.optimize(model, precision="f16", calibration=[inputs])
+    wanted, found = (sardonyx.evaluate(m, inputs)["y"] for m in (model, half))
+    assert np.isfinite(found).all() and (np.abs(found - wanted) <= 0.005 * np.abs(wanted).max(1, keepdims=True)).all()
+    assert kinds(half)["Cast"] >= 2
+
+
+def test_small_factors_on_the_given_inputs():
+    """Of 1e-7, half precision keeps one digit."""
+    text = """g (float[7,61] x, float[5,7] tiny, float[1] large) => (float[5,67] y) {
+        h = MatMul(x, w)
+        q = MatMul(tiny, h)
+        y = Mul(q, large)
+    }"""
+    model, _ = made(text, w=weight(D, 67))
+    inputs = {"x": normal(N, D), "tiny": normal(5, N, scale=1e-7, seed=2), "large": np.array([1e7], np.float32)}
+    half = sardonyx.optimize(model, precision="f16", calibration=[inputs])
+    wanted, found = (list(sardonyx.evaluate(m, inputs).values()) for m in (model, half))
+    assert error(found, wanted) < 0.005 and kinds(half)["Cast"] == 2
+
+
 @pytest.mark.parametrize(
     ("calibration", "message"),
     [

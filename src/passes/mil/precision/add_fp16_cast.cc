@@ -75,8 +75,7 @@ Value* fitted(Rewriter& b, const Value& v, HalfFits& fits) {
 
 // Ops that make NaN of -inf and may have a masked operand: softmax, and the subtraction of a decomposed
 // softmax.
-std::set<const Node*> masked_sums(Graph& top, HalfFits& halves) {
-  const auto masked = masked_values(top, halves);
+std::set<const Node*> masked_sums(Graph& top, const std::unordered_set<const Value*>& masked) {
   std::set<const Node*> found;
   for (Graph* g : graphs_in(top)) {
     for (const Node& n : g->nodes()) {
@@ -106,14 +105,17 @@ void report(PassContext& context, const Node& n, std::string_view why) {
   if (context.log.explains()) context.log.near_miss(n, fmt::format("half precision: {}{}", why, source_line(n.model(), n)));
 }
 
-// Ops that would overflow or underflow to zero, according to bounds, given ranges and runs.
-std::set<const Node*> unfit(Graph& top, PassContext& context) {
-  HalfRanges ranges(top, context);
+// Adds given ranges and runs to the bounds.
+void observe(HalfRanges& ranges, PassContext& context) {
   const std::string given = context.options().text("ranges", {});
   ranges.tell(parse_ranges(given));
   const int64_t runs = context.options().number("calibration_runs", given.empty() ? 2 : 0);
   if (runs < 0) throw Error(ErrorCode::kInvalidArgument, "calibration_runs cannot be negative");
   if (!ranges.observe_random(static_cast<size_t>(runs), 0)) context.log.count("functions that cannot be run");
+}
+
+// Ops that would overflow or underflow to zero.
+std::set<const Node*> unfit(Graph& top, PassContext& context, const HalfRanges& ranges) {
   std::set<const Node*> found;
   for (Graph* g : graphs_in(top)) {
     for (const Node& n : g->nodes()) {
@@ -131,13 +133,24 @@ size_t to_half(Graph& top, PassContext& context) {
   const auto types = split_names(context.options().text("skip_ops_by_type", {}));
   auto names = split_names(context.options().text("skip_ops", {}));
   std::set<const Node*> kept;
-  if (names.erase("auto") > 0) kept = unfit(top, context);
+  std::optional<HalfRanges> ranges;
+  if (names.erase("auto") > 0) {
+    ranges.emplace(top, context);
+    observe(*ranges, context);
+    kept = unfit(top, context, *ranges);
+  }
   std::optional<SingleOps> single;
   const bool mixed = Rewriter(top, context).version() >= kIos17;
   const bool protects = context.options().flag("protect", true);
   HalfFits halves(protects ? kFusedMask : kAsGoodAsInfinite);
-  const auto fits = [&](const Value* v) { return v == nullptr || !v->is_constant() || !halves.of(v->constant()).overflows; };
-  const std::set<const Node*> masked = masked_sums(top, halves);
+  const auto fits = [&](const Node& n, size_t i) {
+    const Value* v = n.input(i);
+    if (v == nullptr || !v->is_constant()) return true;
+    const HalfFit fit = halves.of(v->constant());
+    return !fit.overflows && !(protects && (fit.saturates || fit.vanishes) && is_factor(n, i));
+  };
+  const std::unordered_set<const Value*> masked = masked_values(top, halves);
+  const std::set<const Node*> sums = masked_sums(top, masked);
   const auto changes = [&](const Node& n) {
     const std::string_view op = n.op().name;
     if (std::ranges::find(kNever, op) != kNever.end() || types.contains(op) || names.contains(name_of(n)) ||
@@ -145,12 +158,13 @@ size_t to_half(Graph& top, PassContext& context) {
       return false;
     if (const Attr* keep = n.attr("keep_fp32"); keep != nullptr && keep->get<bool>() && *keep->get<bool>()) return false;
     for (size_t i = 0; i < n.num_inputs(); ++i) {
-      if (!fits(n.input(i)) && !(protects && hides(n, i))) return false;
+      if (!fits(n, i) && !(protects && hides(n, i))) return false;
     }
     return true;
   };
   if (protects) {
     single.emplace(top, context);
+    if (ranges) single->observe(*ranges);
     // Ranges from real inputs are better evidence than runs on random ones.
     if (context.options().text("ranges", {}).empty() && context.options().number("calibration_runs", 1) > 0)
       single->probe(changes);
@@ -171,9 +185,10 @@ size_t to_half(Graph& top, PassContext& context) {
                        .prepare = [&](Rewriter& b, Value& v, DType) { return fitted(b, v, halves); },
                        .guard =
                            [&](Rewriter& b, Node& n, size_t i, Value* x) {
-                             const bool sums = masked.contains(&n) && (i == 0 || n.is("sub"));
+                             const bool is_sum = sums.contains(&n) && (i == 0 || n.is("sub"));
+                             const bool is_factor = protects && n.is("mul") && masked.contains(n.input(i));
                              const bool masks = protects && is_mask_of_attention(n, i) && !n.input(i)->is_constant();
-                             return sums || masks ? clipped(b, x) : x;
+                             return is_sum || is_factor || masks ? clipped(b, x) : x;
                            },
                        .named = [] { return DType::kF16; }});
 }
@@ -190,7 +205,7 @@ Pass add_fp16_cast() {
       .option("skip_ops_by_type", "types of ops that stay in single precision: mul,softmax")
       .option("skip_ops", "names of ops that stay in single precision, or auto: those that would overflow or underflow")
       .option("protect", "false: also ops that half precision makes wrong, such as sines of large angles, as in coremltools")
-      .option("ranges", "for auto: observed ranges of values, one per line: lowest, highest, name")
+      .option("ranges", "for auto: observed ranges of values, one per line: lowest, highest[/least], name")
       .option("calibration_runs", "for auto: number of runs on random inputs (2, or 0 if ranges are given)");
 }
 

@@ -56,6 +56,8 @@ int64_t elements(const Value& v) {
 std::set<std::string_view> variables_of(const Node& n) {
   if (!n.op().known || n.unchecked() || !n.bodies().empty() || n.has(Trait::kConstant) || n.is("Cast")) return {};
   if (n.is("BitCast") || n.is("CastLike") || n.is("Range")) return {};
+  // The type of their results is that of the operand, which has another type variable.
+  if (n.is("EyeLike") || n.is("RandomNormalLike") || n.is("RandomUniformLike") || n.is("Bernoulli")) return {};
   // onnxruntime has no such kernel.
   if (string_attr(n, "reduction").value_or("none") != "none") return {};
   std::set<std::string_view> found, refused;
@@ -167,9 +169,12 @@ class Halves {
     if (has_convolution_ && moves_batch_of_product(n)) return "onnxruntime would crash";
     if (const auto at = reasons_.find(&n); at != reasons_.end()) return at->second;
     if (single_.contains(n)) return "rounding would make results wrong";
-    for (const Use& u : n.operands()) {
-      if (is_single(u.value) && u.value->is_constant() && halves_.of(u.value->constant()).overflows)
-        return "a constant of it exceeds 65504";
+    for (size_t i = 0; i < n.num_inputs(); ++i) {
+      if (!is_single(n.input(i)) || !n.input(i)->is_constant()) continue;
+      const precision::HalfFit fit = halves_.of(n.input(i)->constant());
+      if (fit.overflows || (fit.saturates && precision::is_factor(n, i))) return "a constant of it exceeds 65504";
+      if (fit.vanishes && (precision::is_factor(n, i) || n.input(i)->constant()->size() >= kWeight))
+        return "half precision keeps few digits of a constant of it";
     }
     return {};
   }
@@ -180,6 +185,7 @@ class Halves {
     if (given.empty()) return false;
     precision::HalfRanges ranges(top_, context_);
     ranges.tell(precision::parse_ranges(given));
+    single_.observe(ranges);
     for (Graph* g : graphs_in(top_)) {
       for (const Node& n : g->nodes()) {
         const precision::HalfVerdict v = ranges.judge(n).verdict;
@@ -357,7 +363,7 @@ class Halves {
 Pass cast_to_half() {
   return Pass::on_graph(Numerics::kRelaxed, [](Graph& top, PassContext& context) { return Halves(top, context).run(); })
       .option("keep", "names of nodes or values that stay in single precision, separated by commas")
-      .option("ranges", "observed ranges of values, one per line: lowest, highest, name; in place of runs on random inputs");
+      .option("ranges", "observed ranges of values, one per line: lowest, highest[/least], name; in place of random runs");
 }
 
 }  // namespace sardonyx::onnx

@@ -17,6 +17,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -100,8 +101,9 @@ std::optional<Codes> encode(const Tensor& t, bool is_transposed, bool full_range
     }
     if (!is_finite) return std::nullopt;
     for (size_t n = 0; n < count; ++n) {
-      scales[first + n] = largest[n] / kMost;
-      steps[n] = scales[first + n] > 0 ? 1 / scales[first + n] : 0;
+      // The inverse of a smaller scale would be infinite.
+      scales[first + n] = largest[n] > 0 ? std::max(largest[n] / kMost, std::numeric_limits<float>::min()) : 0;
+      steps[n] = largest[n] > 0 ? 1 / scales[first + n] : 0;
     }
     for (size_t k = 0; k < rows; ++k) {
       for (size_t n = 0; n < count; ++n) {
