@@ -234,14 +234,15 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   }
   std::vector<PassRequest> narrowing;
   if (!quantization.passes.empty()) narrowing.push_back(std::move(quantization));
+  Calibration calibration = calibration_of(m, options);
   if (chooses) {
     PrecisionChoice choice = choose_precision(m, options, request);
     report.precision_curve = std::move(choice.curve);
     report.precision_chosen = choice.chosen;
     report.warnings = std::move(choice.warnings);
     narrowing = std::move(choice.passes);
+    calibration = std::move(choice.learned);
   }
-  const Calibration calibration = calibration_of(m, options);
   for (PassRequest& last : narrowing) {
     last.calibration = calibration.runs.empty() ? nullptr : &calibration;
     last.observer = observers.get();
