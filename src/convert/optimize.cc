@@ -239,6 +239,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   }
   std::vector<PassRequest> narrowing;
   if (!quantization.passes.empty()) narrowing.push_back(std::move(quantization));
+  Calibration calibration = calibration_of(m, options);
   if (chooses) {
     PrecisionChoice choice = choose_precision(m, options, request);
     report.precision_curve = std::move(choice.curve);
@@ -246,8 +247,8 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
     report.has_metric = options.metric != nullptr;
     report.warnings = std::move(choice.warnings);
     narrowing = std::move(choice.passes);
+    calibration = std::move(choice.learned);
   }
-  const Calibration calibration = calibration_of(m, options);
   for (PassRequest& last : narrowing) {
     last.calibration = calibration.runs.empty() ? nullptr : &calibration;
     last.observer = observers.get();

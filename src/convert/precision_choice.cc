@@ -99,10 +99,9 @@ class Chooser {
       : m_(m), options_(options), request_(request) {
     runs_.runner = options.runner;
     for (const NamedTensors& run : options.calibrate) runs_.runs.push_back(inputs_by_name(m.graph(), run));
-    if (!runs_.runs.empty()) {
-      real_runs_ = &runs_;
-      return;
-    }
+    choice_.learned = {.runs = {runs_.runs.begin(), runs_.runs.begin() + static_cast<std::ptrdiff_t>(runs_.runs.size() / 2)},
+                       .runner = options.runner};
+    if (!runs_.runs.empty()) return;
     choice_.warnings.emplace_back("the error is of random inputs (help: --calibrate names real ones)");
     for (uint64_t seed = 0; seed < 2; ++seed) {
       Inputs& inputs = runs_.runs.emplace_back(m.graph().inputs().size());
@@ -139,6 +138,8 @@ class Chooser {
     }
     return all;
   }
+
+  const Calibration* learned() const { return choice_.learned.runs.empty() ? nullptr : &choice_.learned; }
 
   double error_of(const std::vector<Results>& after) const {
     double error = 0;
@@ -213,7 +214,7 @@ class Chooser {
   // Stores all weights of a copy of the model in one type.
   void narrow_all(std::string_view type) {
     Model& made = *copies_.emplace_back(clone_model(m_));
-    (void)run_uncompared(made, narrowing(type, {}, real_runs_));
+    (void)run_uncompared(made, narrowing(type, {}, learned()));
     std::map<std::string_view, TensorPtr> before;
     for (const Value* v : m_.graph().constants()) before.emplace(v->name().view(), v->constant());
     for (const Node& n : made.graph().nodes()) {
@@ -297,7 +298,7 @@ class Chooser {
     std::string types = half_ ? "f16" : "f32";
     if (half_) passes.push_back(*half_);
     for (const auto& [type, of_type] : names) {
-      passes.push_back(narrowing(type, of_type, real_runs_));
+      passes.push_back(narrowing(type, of_type, learned()));
       types += fmt::format(", {} weight{} {}", of_type.size(), of_type.size() == 1 ? "" : "s", type);
     }
     for (const PassRequest& request : passes) (void)run_uncompared(*made, request);
@@ -310,7 +311,6 @@ class Chooser {
   const OptimizeOptions& options_;
   const PassRequest& request_;
   Calibration runs_;
-  const Calibration* real_runs_ = nullptr;  // null: runs_ are random, and there is nothing to learn from them
   std::vector<Results> before_;
   std::optional<PassRequest> half_;  // if results may be computed in half precision
   double half_error_ = 0;

@@ -13,6 +13,7 @@ struct PrecisionChoice {
   std::vector<PrecisionPoint> curve;
   size_t chosen = 0;                // the point of `curve` with the fewest bytes within the bound
   std::vector<PassRequest> passes;  // make the model of that point from the one that was given
+  Calibration learned;              // what these passes learn from
   std::vector<std::string> warnings;
 };
 
@@ -22,6 +23,8 @@ struct PrecisionChoice {
 // to learn what each costs; then many together, by the bytes that they save for their error, as many as stay
 // within `options.max_error`. Errors of single weights are taken as independent; what is chosen was measured
 // as a whole. `request` has made `m`.
+//
+// Weights learn from the first half of given runs, rounded down, so that others measure what was learned.
 //
 // Throws kUnsupported for a model without results of floats, and what the runs throw.
 PrecisionChoice choose_precision(const Model& m, const OptimizeOptions& options, const PassRequest& request);

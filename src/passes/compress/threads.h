@@ -15,7 +15,8 @@ namespace sardonyx::compress {
 // part.
 template <class Make>
 void on_threads(int64_t count, size_t most, const Make& make) {
-  const size_t threads = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, std::max<size_t>(most, 1));
+  const auto useful = std::clamp<size_t>(most, 1, static_cast<size_t>(std::max<int64_t>(count, 1)));
+  const size_t threads = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, useful);
   std::vector<std::exception_ptr> failed(threads);
   std::atomic<int64_t> next = 0;  // the first number that nobody has taken
   const auto work = [&](size_t thread) {
