@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "rewrite/onnx_rewriter.h"
 #include "support/min_cut.h"
@@ -289,6 +290,15 @@ const Value* CodeChoice::result_of(const Node& n) const {
 Value* CodeChoice::source_of(Value* v) const {
   const Node* n = v->def();
   return n != nullptr && is_clamp(*n, context_) && n->input(0)->has_one_use() ? n->input(0) : v;
+}
+
+compress::Range CodeChoice::bounds_of(Value* v) const {
+  constexpr double kMost = std::numeric_limits<double>::infinity();
+  if (source_of(v) == v) return {-kMost, kMost};
+  const Node& n = *v->def();
+  if (n.is("Relu")) return {0, kMost};
+  const auto most = n.op().since_version < 11 ? float_attr(n, "max") : context_.splat(n.input(2));
+  return {0, most.value_or(kMost)};
 }
 
 }  // namespace sardonyx::onnx

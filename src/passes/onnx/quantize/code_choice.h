@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "passes/compress/histogram.h"
 #include "passes/onnx/quantize/summed_weights.h"
 #include "rewrite/pass.h"
 
@@ -49,6 +50,8 @@ class CodeChoice {
   bool has_codes(const Value* v) const { return makers_.contains(v) || taken_.contains(v); }
   // Where the codes of v come from: v, or what the clamp makes v of that alone uses it.
   Value* source_of(Value* v) const;
+  // What that clamp leaves; without one, all numbers.
+  compress::Range bounds_of(Value* v) const;
 
  private:
   std::optional<Product> product_of(const Node& n);

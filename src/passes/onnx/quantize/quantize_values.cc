@@ -96,6 +96,18 @@ class Scales {
     if (const auto at = histograms_.find(from); at != histograms_.end()) histograms_[to].add(at->second);
     histograms_.erase(from);
     if (whole_.erase(from) > 0) whole_.insert(to);
+    if (const auto at = bounds_.find(from); at != bounds_.end()) bound(to, at->second);
+  }
+
+  // No code of v stands for a number beyond these.
+  void bound(const Value* v, Range bounds) {
+    Range& all = bounds_.try_emplace(find(v), bounds).first->second;
+    all = {std::max(all.low, bounds.low), std::min(all.high, bounds.high)};
+  }
+
+  bool is_within_bounds(const Value* v, Range range) {
+    const auto at = bounds_.find(find(v));
+    return at == bounds_.end() || (range.low >= at->second.low && range.high <= at->second.high);
   }
 
   // Nothing of v is cut off: it is a result of the model.
@@ -112,6 +124,7 @@ class Scales {
  private:
   std::unordered_map<const Value*, const Value*> parent_;
   std::unordered_map<const Value*, Histogram> histograms_;
+  std::unordered_map<const Value*, Range> bounds_;
   std::unordered_set<const Value*> whole_;
 };
 
@@ -183,28 +196,31 @@ class ValueQuantizer {
   // Chooses nodes, and learns the ranges of the values that become codes.
   void observe() {
     choice_.choose();
-    std::vector<const Value*> values;
-    const auto add_value = [&](const Value& v) {
+    std::vector<Value*> values;
+    const auto add_value = [&](Value& v) {
       if (choice_.has_codes(&v)) values.push_back(&v);
     };
     for (const Port& p : g_.inputs()) add_value(*p.value);
-    for (const Node& n : g_.nodes()) {
+    for (Node& n : g_.nodes()) {
       std::ranges::for_each(n.results(), add_value);
       if (choice_.product(n) != nullptr) operands_.emplace(&n, n.input(0));
     }
-    observe_values(context_.model, values, *context_.calibration(), [&](size_t i, const Array& x) {
+    const std::vector<const Value*> observed(values.begin(), values.end());
+    observe_values(context_.model, observed, *context_.calibration(), [&](size_t i, const Array& x) {
       if (x.dtype() == DType::kF32) see(*values[i], x);
     });
     choice_.leave_unseen([&](const Value* v) { return seen_[v].histogram.size() > 0; });
     const auto runs = static_cast<double>(context_.calibration()->runs.size());
     if (!all_) choice_.leave_slower([&](const Value* v) { return static_cast<double>(seen_[v].histogram.size()) / runs; });
-    for (const Value* v : values) {
+    for (Value* v : values) {
       if (!choice_.has_codes(v)) continue;
       if (!seen_[v].histogram.is_finite())
         throw Error(ErrorCode::kInvalidArgument,
                     fmt::format("'{}' has infinite or NaN elements in a calibration run", v->name().view()),
                     {"help: leave this run out"});
-      if (v->def() == nullptr || !choice_.is_moved(*v->def())) scales_.see(v, seen_[v].histogram);
+      if (v->def() != nullptr && choice_.is_moved(*v->def())) continue;
+      scales_.see(v, seen_[v].histogram);
+      scales_.bound(v, choice_.bounds_of(v));
     }
   }
 
@@ -238,10 +254,12 @@ class ValueQuantizer {
     for (const Port& p : g_.outputs()) scales_.keep_whole(p.use->value);
     for (Node& n : g_.nodes()) {
       if (!is_concat(n) || !choice_.is_joined(n)) continue;
-      const double whole = range_of(n.result()).width();
-      const auto is_wide = [&](const Use& u) { return range_of(u.value).width() * kMostRatio >= whole; };
-      const auto is_made = [&](const Use& u) { return choice_.is_made(u.value); };
-      if (!std::ranges::all_of(n.operands(), is_wide) || !std::ranges::all_of(n.operands(), is_made)) continue;
+      const Range whole = range_of(n.result());
+      const auto may_share = [&](const Use& u) {
+        return choice_.is_made(u.value) && range_of(u.value).width() * kMostRatio >= whole.width() &&
+               scales_.is_within_bounds(u.value, whole);
+      };
+      if (!std::ranges::all_of(n.operands(), may_share)) continue;
       for (const Use& u : n.operands()) scales_.unite(n.result(), u.value);
       moved_concats_.insert(&n);
     }
