@@ -19,6 +19,7 @@ from common import ROOT, asked_to_work, finish, measure, parser, resident
 
 sys.path[:0] = [str(ROOT), str(ROOT / "tests/python/onnx"), str(ROOT / "tests/python/support")]
 RIGHT = 0.02
+SECONDS = 60  # for one result
 
 
 def convert(tool: str, before: str, after: str) -> None:
@@ -39,9 +40,9 @@ def convert(tool: str, before: str, after: str) -> None:
 
 def errors(before: Path, after: Path, inputs: Path, is_small: bool) -> list[float]:
     """Of onnxruntime and, for small models, of the evaluator; infinite where the result does not run. In a process of its
-    own, which onnxruntime may end.
+    own, which onnxruntime may end; a loop whose counter rounds to itself has no end.
     """
-    done = measure(__file__, sys.executable, "judge", before, after, inputs, *["small"] * is_small)
+    done = measure(__file__, sys.executable, "judge", before, after, inputs, *["small"] * is_small, timeout=SECONDS)
     if "error" in done:
         print(f"  {after.name}: {done['error'][:100]}", file=sys.stderr)
     return done.get("errors", [float("inf")])

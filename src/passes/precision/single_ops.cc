@@ -246,8 +246,8 @@ void SingleOps::demand(const Value* v, Through through) {
   left_.push_back(v);
 }
 
-// Keeps what makes a value of small numbers, whatever op that is, and what makes tiny numbers in the arithmetic
-// that leads to it.
+// Keeps what makes a value of small numbers, whatever op that is, and what makes tiny numbers in the
+// arithmetic that leads to it.
 void SingleOps::keep_makers(const Value* small, const HalfRanges& ranges) {
   std::vector<std::pair<const Value*, bool>> left{{small, true}};  // whether its elements are those of the value
   std::unordered_set<const Value*> done;

@@ -1,5 +1,5 @@
-// Products with weights of 8 and 4 bits on random numbers of all magnitudes: errors are at most what the steps
-// of the scales allow, and what is finite stays finite.
+// Products with weights of 8 and 4 bits on random numbers of all magnitudes: errors are at most what the
+// steps of the scales allow, and what is finite stays finite.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
