@@ -74,8 +74,14 @@ PassRequest take_last(PassRequest& request) {
   return last;
 }
 
+// Whether an ONNX model gets half precision.
+bool makes_half(const PassRequest& request) {
+  const std::pair<std::string, std::string> half("precision", "f16");
+  return std::ranges::find(request.options, half) != request.options.end();
+}
+
 // The opset to convert to first: the one that is asked for, or the one that narrow weights need.
-int first_opset(Model& m, int asked, const PassRequest& quantization, bool chooses) {
+int first_opset(Model& m, int asked, const PassRequest& request, const PassRequest& quantization, bool chooses) {
   if (m.dialect() != DialectId::kOnnx) return asked;
   if (quantization.passes.empty() && (!chooses || asked != 0)) return asked;
   PassOptions given;
@@ -87,7 +93,7 @@ int first_opset(Model& m, int asked, const PassRequest& quantization, bool choos
     return std::ranges::find(quantization.passes, pass) != quantization.passes.end();
   };
   const bool narrows = chooses || runs("quantize_weights");
-  const int needed = std::max({narrows ? onnx::opset_of_narrow_weights(m, given) : 0,
+  const int needed = std::max({narrows ? onnx::opset_of_narrow_weights(m, given, makes_half(request)) : 0,
                                runs("quantize_products") ? onnx::kDynamicQuantization : 0,
                                runs("quantize_values") ? onnx::kStaticQuantization : 0});
   if (asked != 0 && asked < needed)
@@ -135,9 +141,7 @@ void check_kept(const Model& m, const PassRequest& request) {
 // Adds what values are on the given inputs, by their names, to the options of the passes that cast, if there
 // are such passes.
 void add_ranges(Model& m, const std::vector<NamedTensors>& runs, bool chooses, PassRequest& request) {
-  const std::pair<std::string, std::string> half("precision", "f16");
-  const bool casts =
-      chooses || m.dialect() == DialectId::kMil || std::ranges::find(request.options, half) != request.options.end();
+  const bool casts = chooses || m.dialect() == DialectId::kMil || makes_half(request);
   if (runs.empty() || !casts) return;
   std::string ranges = half_report(m, runs, /*random_runs=*/0, /*seed=*/0).ranges;
   if (m.dialect() == DialectId::kMil) {
@@ -203,7 +207,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   OutsideNames outside(m);
   PassRequest request = options.request, quantization = take_last(request);
   const bool chooses = options.max_error > 0;
-  const int opset = first_opset(m, options.opset, quantization, chooses);
+  const int opset = first_opset(m, options.opset, request, quantization, chooses);
   KeptOrigins origins(m, /*all=*/opset != 0);
   observers.add(&origins);
   request.observer = quantization.observer = observers.get();

@@ -34,8 +34,8 @@ class OptimizeOptions(TypedDict, total=False):
     calibration: Sequence[Mapping[str, Any]] | None
     """The inputs of runs, by name. For half precision: what overflows or vanishes there stays in single
     precision. For "int8": what chooses the scales of values. For `max_error`: where errors are measured.
-    For `weights` and `max_error`: weights of products are rounded so that products change least there.
-    onnxruntime runs the model where it is installed."""
+    For `weights`: what products are rounded for, so that they change least; `max_error` uses half of
+    several runs for that. onnxruntime runs the model where it is installed."""
     weights: Literal["int8", "uint8", "int4", "uint4", "f16", "bf16"] | None
     """Store weights as integers, from which DequantizeLinear makes floats again. int8 and uint8 have a
     scale for each channel, int4 and uint4 for each block of 32; signed ones have no zero points. 4 bits
@@ -144,8 +144,9 @@ DOC = """\
         keep_f32: Names of nodes or values that stay in single precision.
         calibration: The inputs of runs, by name. For half precision: what overflows or vanishes there stays
             in single precision. For "int8": what chooses the scales of values. For `max_error`: where
-            errors are measured. For `weights` and `max_error`: weights of products are rounded so that
-            products change least there. onnxruntime runs the model where it is installed.
+            errors are measured. For `weights`: what products are rounded for, so that they change least;
+            `max_error` uses half of several runs for that. onnxruntime runs the model where it is
+            installed.
         weights: Store weights as integers, from which DequantizeLinear makes floats again. int8 and uint8
             have a scale for each channel, int4 and uint4 for each block of 32; signed ones have no zero
             points. 4 bits raise the opset to 21, 8 bits to 13 (of half precision to 19), if it is older.

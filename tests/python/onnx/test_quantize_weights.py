@@ -746,3 +746,13 @@ def test_precision_bf16_is_answered_by_what_there_is():
     proto = model("g (float[2, 3] x) => (float[2, 3] y) { y = Relu(x) }")
     with pytest.raises(sardonyx.Error, match='weights="bf16"'):
         sardonyx.optimize(proto, precision="bf16")
+
+
+@pytest.mark.parametrize("type_", TYPES)
+def test_weights_in_half_precision_raise_the_opset(type_):
+    proto = model("g (float[N, 41] x) => (float[N, 37] y) { y = MatMul(x, w) }", opset=17, w=numbers(41, 37))
+    small = sardonyx.optimize(proto, precision="f16", weights=type_)
+    assert small.opset_import[0].version == (19 if type_.endswith("8") else 21)
+    x = numbers(7, 41, seed=5)
+    exact = run(proto, "default", x=x)[0]
+    assert np.abs(run(small, "default", x=x)[0] - exact).max() < 0.2 * np.abs(exact).max()

@@ -305,7 +305,7 @@ def test_ranges_on_request():
 
 
 def test_what_cannot_be_learned_from():
-    for value, message in ((np.inf, "infinite or NaN"), (np.nan, "infinite or NaN")):
+    for value, message in ((np.inf, "infinite or NaN"), (np.nan, "elements that are NaN")):
         bad = inputs("mlp", 0)
         bad["x"][1, 1] = value
         with pytest.raises(sardonyx.Error, match=message):

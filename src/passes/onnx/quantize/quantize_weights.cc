@@ -374,14 +374,14 @@ class WeightQuantizer {
 
 }  // namespace
 
-int opset_of_narrow_weights(Model& m, const PassOptions& options) {
+int opset_of_narrow_weights(Model& m, const PassOptions& options, bool in_half) {
   const Wanted wanted = wanted_by(options);
   int needed = 0;
   for (const auto& f : m.functions()) {
     for (Graph* g : graphs_in(f->graph())) {
       const auto add = [&](const Value& v) {
         if (compress::is_large(v, wanted.min_elements) && wanted.can_dequantize(v.dtype()))
-          needed = std::max(needed, wanted.opset_for(v.dtype()));
+          needed = std::max(needed, wanted.opset_for(in_half ? DType::kF16 : v.dtype()));
       };
       for (const Value* v : g->constants()) add(*v);
       for (const Node& n : g->nodes()) {

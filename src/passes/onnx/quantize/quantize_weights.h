@@ -5,9 +5,9 @@
 
 namespace sardonyx::onnx {
 
-// The opset that the pass needs for the weights of a model; 0 if it has no large constants of floats. Throws
-// kInvalidArgument for options that the pass refuses.
-int opset_of_narrow_weights(Model& m, const PassOptions& options);
+// The opset that the pass needs for the weights of a model, which are in half precision by then or not; 0 if
+// it has no large constants of floats. Throws kInvalidArgument for options that the pass refuses.
+int opset_of_narrow_weights(Model& m, const PassOptions& options, bool in_half);
 
 // What follows a weight's name in the names of its parts.
 inline constexpr std::string_view kCodesSuffix = "_quantized", kScaleSuffix = "_scale", kZerosSuffix = "_zero_point";
