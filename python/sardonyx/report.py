@@ -2,6 +2,7 @@
 
 import html
 import logging
+import math
 import os
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -66,7 +67,7 @@ class Report:
     shadow: "Shadow | None" = None  # of to_onnx(shadow=): how another exporter's model compares
 
     def _repr_html_(self) -> str:
-        return preformatted(self.table) + chart(self)
+        return preformatted(self.table) + chart(self) + curve(self)
 
     @property
     def savings(self) -> list[tuple[str, dict]]:
@@ -147,8 +148,42 @@ def chart(report: Report) -> str:
         cells = [(left - 8, "end", name), (left + length + 6, "start", _short(s["nodes"]))]
         cells += [(left + wide + 150, "end", _short(s["tensor_bytes"], "B")), (left + wide + 250, "end", _flops(s))]
         lines += [cell.format(f"{x:.1f}", top + 15, anchor, html.escape(text)) for x, anchor, text in cells]
-    size = f'width="{left + wide + 270}" height="{high * (len(rows) + 1) + 6}"'
+    return _drawing(left + wide + 270, high * (len(rows) + 1) + 6, lines)
+
+
+def curve(report: Report) -> str:
+    """Errors over bytes of what max_error= tried, as a drawing (SVG): a point for each, the chosen one with its name."""
+    points = [p for p in report.precision_curve if math.isfinite(p["error"])]
+    most = max((p["error"] for p in points), default=0)
+    if most <= 0:
+        return ""
+    wide, high, left = 420, 180, 70
+    largest = max(p["bytes"] for p in points) or 1
+    places = [(left + wide * p["bytes"] / largest, 10 + high * (1 - p["error"] / most)) for p in points]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in sorted(places))
+    top = f"{most:.3g}" if report.has_metric else f"{100 * most:.3g} %"
+    lines = [
+        f'<path d="M{left} 10V{high + 10}H{left + wide}" fill="none" stroke="currentColor" opacity=".4"/>',
+        f'<polyline points="{path}" fill="none" stroke="#4e79a7" opacity=".6"/>',
+        f'<text x="{left - 6}" y="16" text-anchor="end">{top}</text>',
+        f'<text x="{left - 6}" y="{high + 10}" text-anchor="end">error</text>',
+        f'<text x="{left + wide}" y="{high + 28}" text-anchor="end">{_short(largest, "B")} of constants</text>',
+    ]
+    chosen = report.precision_curve[report.precision_chosen]
+    for p, (x, y) in zip(points, places, strict=True):
+        color = "#59a14f" if p is chosen else "#4e79a7"
+        lines.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"><title>{html.escape(p["types"])}</title></circle>'
+        )
+        if p is chosen:
+            text = html.escape(f"{p['types']}: {_short(p['bytes'], 'B')}")
+            lines.append(f'<text x="{x + 8:.1f}" y="{max(y - 6, 22):.1f}">{text}</text>')
+    return _drawing(left + wide + 200, high + 36, lines)
+
+
+def _drawing(width: int, height: int, lines: list[str]) -> str:
     style = "font:12px system-ui,sans-serif;fill:currentColor"
+    size = f'width="{width}" height="{height}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} style="{style}">{"".join(lines)}</svg>'
 
 

@@ -178,3 +178,10 @@ def test_bad_metrics():
         sardonyx.optimize(model(), max_error=5, metric=lambda a, b: 1 / 0, calibration=RUNS)
     unchanged = sardonyx.optimize(model(), max_error=5, metric=lambda a, b: float("nan"), calibration=RUNS)
     assert {i.data_type for i in unchanged.graph.initializer} == {TensorProto.FLOAT}
+
+
+def test_reports_draw_the_errors():
+    shown = sardonyx.optimize(model(), max_error=0.01, calibration=RUNS, return_report=True)[1]._repr_html_()
+    assert shown.count("<circle") > 2 and shown.count("#59a14f") == 1 and "of constants" in shown
+    exact = sardonyx.optimize(model(), return_report=True)[1]._repr_html_()
+    assert "<circle" not in exact
