@@ -58,6 +58,10 @@ std::set<std::string_view> variables_of(const Node& n) {
   if (n.is("BitCast") || n.is("CastLike") || n.is("Range")) return {};
   // The type of their results is that of the operand, which has another type variable.
   if (n.is("EyeLike") || n.is("RandomNormalLike") || n.is("RandomUniformLike") || n.is("Bernoulli")) return {};
+  // Sequences and optionals keep the types of their elements.
+  const auto is_container = [](const Value* v) { return v != nullptr && v->type() != nullptr && !v->type()->is_tensor(); };
+  if (std::ranges::any_of(n.operands(), [&](const Use& u) { return is_container(u.value); })) return {};
+  if (std::ranges::any_of(n.results(), [&](const Value& v) { return is_container(&v); })) return {};
   // onnxruntime has no such kernel.
   if (string_attr(n, "reduction").value_or("none") != "none") return {};
   std::set<std::string_view> found, refused;
@@ -173,7 +177,8 @@ class Halves {
       if (!is_single(n.input(i)) || !n.input(i)->is_constant()) continue;
       const precision::HalfFit fit = halves_.of(n.input(i)->constant());
       if (fit.overflows || (fit.saturates && precision::is_factor(n, i))) return "a constant of it exceeds 65504";
-      if (fit.vanishes && (precision::is_factor(n, i) || n.input(i)->constant()->size() >= kWeight))
+      const bool is_table = n.is("Gather") && i == 0;
+      if (fit.vanishes && (precision::is_factor(n, i) || is_table))
         return "half precision keeps few digits of a constant of it";
     }
     return {};
