@@ -57,7 +57,9 @@ std::set<std::string_view> variables_of(const Node& n) {
   if (!n.op().known || n.unchecked() || !n.bodies().empty() || n.has(Trait::kConstant) || n.is("Cast")) return {};
   if (n.is("BitCast") || n.is("CastLike") || n.is("Range")) return {};
   // The type of their results is that of the operand, which has another type variable.
-  if (n.is("EyeLike") || n.is("RandomNormalLike") || n.is("RandomUniformLike") || n.is("Bernoulli")) return {};
+  static constexpr std::string_view kLikeTheOperand[] = {"Bernoulli", "EyeLike", "OptionalGetElement", "RandomNormalLike",
+                                                         "RandomUniformLike"};
+  if (std::ranges::any_of(kLikeTheOperand, [&](std::string_view op) { return n.is(op); })) return {};
   // Sequences and optionals keep the types of their elements.
   const auto is_container = [](const Value* v) { return v != nullptr && v->type() != nullptr && !v->type()->is_tensor(); };
   if (std::ranges::any_of(n.operands(), [&](const Use& u) { return is_container(u.value); })) return {};
