@@ -245,7 +245,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   if (!quantization.passes.empty()) narrowing.push_back(std::move(quantization));
   Calibration calibration = calibration_of(m, options);
   if (chooses) {
-    PrecisionChoice choice = choose_precision(m, options, request);
+    PrecisionChoice choice = choose_precision(m, options, request, std::move(calibration));
     report.precision_curve = std::move(choice.curve);
     report.precision_chosen = choice.chosen;
     report.has_metric = options.metric != nullptr;

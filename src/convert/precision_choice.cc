@@ -10,7 +10,6 @@
 #include <span>
 #include <string_view>
 
-#include "convert/run_inputs.h"
 #include "passes/catalog.h"
 #include "passes/onnx/quantize/quantize_weights.h"
 
@@ -95,12 +94,10 @@ using Assignment = std::map<std::string_view, std::vector<std::string>>;
 
 class Chooser {
  public:
-  Chooser(const Model& m, const OptimizeOptions& options, const PassRequest& request)
-      : m_(m), options_(options), request_(request) {
-    runs_.runner = options.runner;
-    for (const NamedTensors& run : options.calibrate) runs_.runs.push_back(inputs_by_name(m.graph(), run));
+  Chooser(const Model& m, const OptimizeOptions& options, const PassRequest& request, Calibration runs)
+      : m_(m), options_(options), request_(request), runs_(std::move(runs)) {
     choice_.learned = {.runs = {runs_.runs.begin(), runs_.runs.begin() + static_cast<std::ptrdiff_t>(runs_.runs.size() / 2)},
-                       .runner = options.runner};
+                       .runner = runs_.runner};
     if (!runs_.runs.empty()) return;
     choice_.warnings.emplace_back("the error is of random inputs (help: --calibrate names real ones)");
     for (uint64_t seed = 0; seed < 2; ++seed) {
@@ -321,8 +318,8 @@ class Chooser {
 
 }  // namespace
 
-PrecisionChoice choose_precision(const Model& m, const OptimizeOptions& options, const PassRequest& request) {
-  return Chooser(m, options, request).run();
+PrecisionChoice choose_precision(const Model& m, const OptimizeOptions& options, const PassRequest& request, Calibration runs) {
+  return Chooser(m, options, request, std::move(runs)).run();
 }
 
 }  // namespace sardonyx

@@ -17,7 +17,7 @@ struct PrecisionChoice {
   std::vector<std::string> warnings;
 };
 
-// Tries types on the runs of `options.calibrate`, or on two random runs, and measures how far results get
+// Tries types on `runs` (those of `options.calibrate`), or on two random ones if there are none, and measures how far results get
 // from those of `m`, an ONNX model in single precision whose passes have run. First it computes in half
 // precision, unless `request` has the option precision=f32; then it narrows single weights of the main graph,
 // to learn what each costs; then many together, by the bytes that they save for their error, as many as stay
@@ -27,6 +27,6 @@ struct PrecisionChoice {
 // Weights learn from the first half of given runs, rounded down, so that others measure what was learned.
 //
 // Throws kUnsupported for a model without results of floats, and what the runs throw.
-PrecisionChoice choose_precision(const Model& m, const OptimizeOptions& options, const PassRequest& request);
+PrecisionChoice choose_precision(const Model& m, const OptimizeOptions& options, const PassRequest& request, Calibration runs);
 
 }  // namespace sardonyx

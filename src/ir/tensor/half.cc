@@ -114,8 +114,12 @@ TensorPtr converted(const TensorPtr& t, DType to, void (*f)(const std::byte*, st
     return Tensor::splat(to, std::move(shape), std::span(one, out_width));
   }
   if (t->is_promise() || !t->reads_in_pieces()) return nullptr;
-  const TensorPtr made = Tensor::defer(to, std::move(shape), in_pieces(t, width, out_width, f));
-  return {new Tensor(*made), CastDeleter{t}};
+  return Tensor::defer(to, std::move(shape), in_pieces(t, width, out_width, f));
+}
+
+// A deferred tensor that tells its source.
+TensorPtr with_source(const TensorPtr& made, const TensorPtr& t) {
+  return made == nullptr || !made->is_deferred() ? made : TensorPtr(new Tensor(*made), CastDeleter{t});
 }
 
 }  // namespace
@@ -166,17 +170,31 @@ void floats_to_halves(const std::byte* from, std::byte* to, size_t count) { conv
 
 void halves_to_floats(const std::byte* from, std::byte* to, size_t count) { convert(from, to, count, widened); }
 
+void floats_to_bf16(const std::byte* from, std::byte* to, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, from + 4 * i, sizeof bits);
+    const auto upper = static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+    std::memcpy(to + 2 * i, &upper, sizeof upper);
+  }
+}
+
 TensorPtr as_half(const TensorPtr& t) {
   SX_CHECK(t->dtype() == DType::kF32);
   // What was rounded before stays the same. Not so for halves of unknown origin: their NaN may have other
   // bits.
   if (const TensorPtr half = cast_source(t); half != nullptr && cast_source(half) != nullptr) return half;
-  return converted(t, DType::kF16, floats_to_halves);
+  return with_source(converted(t, DType::kF16, floats_to_halves), t);
 }
 
 TensorPtr as_single(const TensorPtr& t) {
   SX_CHECK(t->dtype() == DType::kF16);
-  return converted(t, DType::kF32, halves_to_floats);
+  return with_source(converted(t, DType::kF32, halves_to_floats), t);
+}
+
+TensorPtr as_bf16(const TensorPtr& t) {
+  SX_CHECK(t->dtype() == DType::kF32);
+  return converted(t, DType::kBF16, floats_to_bf16);
 }
 
 TensorPtr cast_source(const TensorPtr& t) {

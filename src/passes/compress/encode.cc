@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -125,18 +124,6 @@ bool are_below(const Tensor& t, float limit) {
   return all;
 }
 
-// The elements of f32 from `first` on as bf16, rounded to nearest even.
-void fill_bf16(const Tensor& t, int64_t first, std::span<std::byte> out) {
-  std::vector<std::byte> floats(2 * out.size());
-  t.read(first, floats);
-  for (size_t i = 0; 2 * i < out.size(); ++i) {
-    uint32_t bits = 0;
-    std::memcpy(&bits, floats.data() + 4 * i, sizeof bits);
-    const auto upper = static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-    std::memcpy(out.data() + 2 * i, &upper, sizeof upper);
-  }
-}
-
 // The parts of a weight, computed when they are read. Files have scales and zero points behind codes: these
 // wait for one read.
 class WhenRead : public std::enable_shared_from_this<WhenRead> {
@@ -185,9 +172,13 @@ std::optional<Codes> encode_when_read(TensorPtr t, Grouping grouping, DType type
 TensorPtr rounded(const TensorPtr& t, DType to) {
   const float limit = to == DType::kF16 ? 65520.0F : 0x1.FFp127F;  // and what is beyond becomes infinite
   if (!are_below(*t, limit)) return nullptr;
-  if (to == DType::kF16) return as_half(t);
-  return Tensor::defer(to, {t->shape().begin(), t->shape().end()},
-                       [t](int64_t first, std::span<std::byte> out) { fill_bf16(*t, first, out); });
+  if (t->reads_in_pieces()) return to == DType::kF16 ? as_half(t) : as_bf16(t);
+  return Tensor::defer(to, {t->shape().begin(), t->shape().end()}, [t, to] {
+    std::vector<std::byte> scratch, made(t->byte_size() / 2);
+    const auto round = to == DType::kF16 ? floats_to_halves : floats_to_bf16;
+    round(t->bytes(scratch).data(), made.data(), static_cast<size_t>(t->size()));
+    return made;
+  });
 }
 
 std::optional<Codes> encode(const Tensor& t, const Grouping& grouping, DType type, const std::vector<int64_t>& scale_shape,

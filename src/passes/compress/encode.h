@@ -30,8 +30,8 @@ std::optional<Codes> encode(const Tensor& t, const Grouping& grouping, DType typ
 // holds. Codes are read first; what is read again is computed again.
 std::optional<Codes> encode_when_read(TensorPtr t, Grouping grouping, DType type, const std::vector<int64_t>& scale_shape);
 
-// The f32 weight as f16 or bf16, rounded when it is read. Null if an element is infinite or NaN or would
-// become so, or if t can only be computed as a whole.
+// The f32 weight as f16 or bf16, rounded when it is read. Null if an element is infinite or NaN, or would
+// become so.
 TensorPtr rounded(const TensorPtr& t, DType to);
 
 }  // namespace sardonyx::compress

@@ -42,6 +42,29 @@ TEST(Encode, parts_computed_when_they_are_read_are_the_same) {
   }
 }
 
+// Weights that are stored, repeated, or computed as a whole when they are read.
+TEST(Encode, weights_in_half_the_bytes) {
+  const TensorPtr stored = weights(DType::kF32, 0.3F), repeated = Tensor::full(DType::kF32, {61, 37}, 0.3);
+  const TensorPtr computed = Tensor::defer(DType::kF32, {61, 37}, [stored] {
+    std::vector<std::byte> scratch;
+    const auto bytes = stored->bytes(scratch);
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  });
+  for (const DType to : {DType::kF16, DType::kBF16}) {
+    for (const TensorPtr& t : {stored, repeated, computed}) {
+      std::vector<std::byte> expected(t->byte_size() / 2);
+      for (int64_t i = 0; i < t->size(); ++i) encode_element(to, expected.data(), i, t->as_double(i));
+      const TensorPtr made = rounded(t, to);
+      ASSERT_NE(made, nullptr);
+      EXPECT_TRUE(made->equals(*Tensor::own(to, {61, 37}, std::move(expected))));
+    }
+  }
+  EXPECT_EQ(rounded(weights(DType::kF32, 65520), DType::kF16), nullptr);
+  EXPECT_NE(rounded(weights(DType::kF32, 65519), DType::kF16), nullptr);
+  EXPECT_EQ(rounded(weights(DType::kF32, 0x1.FFp127F), DType::kBF16), nullptr);
+  EXPECT_NE(rounded(weights(DType::kF32, 0x1.FEFFFEp127F), DType::kBF16), nullptr);
+}
+
 TEST(Encode, infinite_and_nan_weights_have_no_codes) {
   for (const float x : {INFINITY, -INFINITY, NAN}) {
     const TensorPtr t = weights(DType::kF32, x);
