@@ -17,12 +17,12 @@ struct PrecisionChoice {
   std::vector<std::string> warnings;
 };
 
-// Tries types on `runs` (those of `options.calibrate`), or on two random ones if there are none, and measures how far results get
-// from those of `m`, an ONNX model in single precision whose passes have run. First it computes in half
-// precision, unless `request` has the option precision=f32; then it narrows single weights of the main graph,
-// to learn what each costs; then many together, by the bytes that they save for their error, as many as stay
-// within `options.max_error`. Errors of single weights are taken as independent; what is chosen was measured
-// as a whole. `request` has made `m`.
+// Tries types on `runs` (those of `options.calibrate`), or on two random ones if there are none, and
+// measures how far results get from those of `m`, an ONNX model in single precision whose passes have run.
+// First it computes in half precision, unless `request` has the option precision=f32; then it narrows single
+// weights of the main graph, to learn what each costs; then many together, by the bytes that they save for
+// their error, as many as stay within `options.max_error`. Errors of single weights are taken as independent;
+// what is chosen was measured as a whole. `request` has made `m`.
 //
 // Weights learn from the first half of given runs, rounded down, so that others measure what was learned.
 //

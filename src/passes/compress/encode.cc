@@ -14,6 +14,7 @@
 #include "passes/compress/error_feedback.h"
 #include "passes/compress/least_squares.h"
 #include "passes/compress/threads.h"
+#include "passes/compress/weights.h"
 #include "support/system/interrupt.h"
 
 namespace sardonyx::compress {
@@ -106,23 +107,6 @@ class Encoder {
   Unpacked made_;
   std::atomic<bool> is_finite_ = true;
 };
-
-// Whether all elements are nearer to zero than `limit`; NaN is not.
-bool are_below(const Tensor& t, float limit) {
-  const Floats floats(t);
-  constexpr int64_t kAtOnce = 1 << 20;
-  std::atomic<bool> all = true;
-  on_threads((t.size() - 1) / kAtOnce + 1, 8, [&] {
-    return [&](int64_t piece) {
-      check_interrupt();
-      const int64_t end = std::min(t.size(), (piece + 1) * kAtOnce);
-      bool below = true;
-      for (int64_t i = piece * kAtOnce; i < end; ++i) below &= std::abs(floats[i]) < limit;
-      if (!below) all = false;
-    };
-  });
-  return all;
-}
 
 // The parts of a weight, computed when they are read. Files have scales and zero points behind codes: these
 // wait for one read.

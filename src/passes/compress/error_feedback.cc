@@ -14,6 +14,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "passes/compress/four.h"
 #include "passes/compress/least_squares.h"
 #include "passes/compress/threads.h"
 #include "support/system/interrupt.h"
@@ -27,9 +28,8 @@ using Row = Eigen::Array<float, 1, Eigen::Dynamic>;
 using Sums = Eigen::Array<double, 1, Eigen::Dynamic>;
 
 constexpr size_t kLanes = LeastSquares::kLanes;
-constexpr float kRounder = 12582912;  // 1.5 * 2^23: adding and subtracting it rounds to nearest even
-constexpr int64_t kChannels = 128;    // at a time
-constexpr int64_t kRows = 32;         // between products within a long block
+constexpr int64_t kChannels = 128;  // at a time
+constexpr int64_t kRows = 32;       // between products within a long block
 
 // Rows that share a scale in each channel.
 struct Block {
@@ -185,7 +185,8 @@ class ErrorFeedback {
         const float pivot = factor_(i, i);
         const auto weight = part.weights.row(i).array();
         wanted = weight + sums.row(i - b.first).array() / pivot;
-        code = (((wanted * inverse).max(low).min(high)) + kRounder) - kRounder;
+        code = (wanted * inverse).max(low).min(high);
+        code = nearest<Row>(code);
         part.errors.row(i) = weight - code * scale;
         part.error += ((wanted - code * scale) * pivot).cast<double>().square();
         uint8_t* to = part.codes.data() + i * count;

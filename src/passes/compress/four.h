@@ -1,4 +1,4 @@
-// Four floats at once: one instruction on all processors, without options of the compiler.
+// Four floats at once: one instruction on all processors, without options of the compiler; and rounding.
 #pragma once
 
 #include <cstring>
@@ -14,5 +14,12 @@ inline Four load(const float* from) {
 }
 
 inline void store(Four v, float* to) { std::memcpy(to, &v, sizeof v); }
+
+// The nearest integer where |x| < 2^22, halves to even, of a float or of four.
+template <class T>
+T nearest(T x) {
+  constexpr float kNoFraction = 0x1.8p23F;
+  return (x + kNoFraction) - kNoFraction;
+}
 
 }  // namespace sardonyx::compress

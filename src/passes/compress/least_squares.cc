@@ -16,8 +16,7 @@ namespace sardonyx::compress {
 namespace {
 
 constexpr size_t kLanes = LeastSquares::kLanes, kFour = 4;
-constexpr float kRounder = 12582912;  // 1.5 * 2^23: adding and subtracting it rounds to nearest even
-constexpr size_t kLong = 64;          // numbers; the extremes of longer blocks stand further out
+constexpr size_t kLong = 64;  // numbers; the extremes of longer blocks stand further out
 
 // The share of the way to the extremes where the range of codes ends.
 constexpr std::array<double, 6> kShort = {1.05, 0.98, 0.91, 0.84, 0.77, 0.70};
@@ -29,7 +28,7 @@ Four codes_of(Four x, Four inverse, Four low, Four high) {
   Four c = x * inverse;
   c = low > c ? low : c;
   c = high < c ? high : c;
-  return (c + kRounder) - kRounder;
+  return nearest(c);
 }
 
 // `scale` rounded to the type; zero if the type holds nothing near it.

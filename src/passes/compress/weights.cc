@@ -1,8 +1,14 @@
 #include "passes/compress/weights.h"
 
+#include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <unordered_set>
 
+#include "passes/compress/groups.h"
+#include "passes/compress/threads.h"
 #include "passes/dead_nodes.h"
+#include "support/system/interrupt.h"
 
 namespace sardonyx::compress {
 
@@ -38,6 +44,23 @@ void erase_constant(Value& constant) {
 void replace_constant(Value& constant, Value& by) {
   constant.graph()->replace_uses(constant, by);
   erase_constant(constant);
+}
+
+bool are_below(const Tensor& t, float limit) {
+  const Floats floats(t);
+  constexpr int64_t kAtOnce = 1 << 20;
+  std::atomic<bool> all = true;
+  const int64_t pieces = (t.size() - 1) / kAtOnce + 1;
+  on_threads(pieces, static_cast<size_t>(std::clamp<int64_t>(pieces, 1, 8)), [&] {
+    return [&](int64_t piece) {
+      check_interrupt();
+      const int64_t end = std::min(t.size(), (piece + 1) * kAtOnce);
+      bool below = true;
+      for (int64_t i = piece * kAtOnce; i < end; ++i) below &= std::abs(floats[i]) < limit;
+      if (!below) all = false;
+    };
+  });
+  return all;
 }
 
 }  // namespace sardonyx::compress

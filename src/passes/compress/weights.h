@@ -30,6 +30,8 @@ struct Filter {
 bool is_large(const Value& v, int64_t min_elements);
 // Such constants that a node uses, in the order of their first users, bodies included.
 std::vector<Value*> large_constants(Graph& top, const Filter& filter);
+// Whether all elements of a tensor of f32, f16 or bf16 are nearer to zero than `limit`; NaN is not.
+bool are_below(const Tensor& t, float limit);
 // Erases a constant without users: of the graph, or a node's result.
 void erase_constant(Value& constant);
 // Gives the users of a constant `by`, and erases it.

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
+#include "passes/compress/weights.h"
 #include "rewrite/onnx_rewriter.h"
 #include "support/min_cut.h"
 
@@ -14,17 +14,7 @@ namespace {
 
 bool is_float_tensor(const Value* v) { return v != nullptr && v->ranked() && v->dtype() == DType::kF32; }
 
-bool is_finite(const Tensor& t) {
-  std::vector<std::byte> scratch;
-  const auto bytes = t.bytes(scratch);
-  float not_finite = 0;
-  for (size_t at = 0; at < bytes.size(); at += sizeof(float)) {
-    float x = 0;
-    std::memcpy(&x, bytes.data() + at, sizeof x);
-    not_finite += x - x;  // NaN unless x is finite
-  }
-  return not_finite == 0;
-}
+bool is_finite(const Tensor& t) { return compress::are_below(t, std::numeric_limits<float>::infinity()); }
 
 Sums sums_of_conv(const Tensor& w) {
   int64_t places = 1;

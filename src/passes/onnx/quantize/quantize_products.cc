@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "passes/compress/four.h"
 #include "passes/compress/weights.h"
 #include "passes/onnx/quantize/quantize_weights.h"
 #include "rewrite/onnx_rewriter.h"
@@ -61,14 +62,8 @@ struct Codes {
   TensorPtr codes, scales;  // i8[K,N], f32[N]
 };
 
-// Rounds to the nearest integer, halves to even, where |x| < 2^22.
-float rounded(float x) {
-  constexpr float kNoFraction = 0x1.8p23f;
-  return (x + kNoFraction) - kNoFraction;
-}
-
-// The codes of a weight f32[K,N], or f32[N,K] if it is stored by columns. Nullopt if an element is infinite
-// or NaN.
+// The codes of a weight f32[K,N], or f32[N,K] if it is stored by columns. Unlike encode_summed() it cuts
+// nothing off: weights that 8 bits hold stay exact. Nullopt if an element is infinite or NaN.
 std::optional<Codes> encode(const Tensor& t, bool is_transposed, bool full_range) {
   std::vector<std::byte> scratch;
   const auto bytes = t.bytes(scratch);
@@ -107,7 +102,7 @@ std::optional<Codes> encode(const Tensor& t, bool is_transposed, bool full_range
     }
     for (size_t k = 0; k < rows; ++k) {
       for (size_t n = 0; n < count; ++n) {
-        const float code = std::clamp(rounded(weight(k, first + n) * steps[n]), -kMost, kMost);
+        const float code = std::clamp(compress::nearest(weight(k, first + n) * steps[n]), -kMost, kMost);
         codes[k * columns + first + n] = static_cast<std::byte>(static_cast<int8_t>(code));
       }
     }

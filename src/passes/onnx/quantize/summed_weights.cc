@@ -24,8 +24,6 @@ constexpr std::array<float, 8> kParts = {1, 0.95F, 0.9F, 0.85F, 0.8F, 0.75F, 0.7
 
 constexpr size_t kBlock = 128;
 
-constexpr float kRounder = 12582912;  // 1.5 * 2^23: adding and subtracting it rounds to nearest even
-
 // The weights of a channel, and how they are coded.
 class Channel {
  public:
@@ -78,7 +76,7 @@ class Channel {
       x *= steps;
       x = x > most ? most : x;
       x = x < -most ? -most : x;
-      return (x + kRounder) - kRounder;
+      return compress::nearest(x);
     };
     size_t i = 0;
     for (; i + 4 <= weights.size(); i += 4) store(code(load(&weights[i])), &weights[i]);
