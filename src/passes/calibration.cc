@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <unordered_map>
+
+#include "passes/compress/groups.h"
+
 namespace sardonyx {
 namespace {
 
@@ -43,6 +46,15 @@ void observe_values(const Model& m, std::span<const Value* const> values, const 
       if (const Array* seen = results[first + i].array()) visit(i, *seen);
     }
   }
+}
+
+std::span<const float> floats_of(const Array& x, std::vector<float>& scratch) {
+  if (x.dtype() == DType::kF32 && x.is_dense()) return {x.as<float>(), static_cast<size_t>(x.size())};
+  const TensorPtr t = x.to_tensor();
+  const compress::Floats floats(*t);
+  scratch.resize(static_cast<size_t>(x.size()));
+  for (size_t i = 0; i < scratch.size(); ++i) scratch[i] = floats[static_cast<int64_t>(i)];
+  return scratch;
 }
 
 }  // namespace sardonyx

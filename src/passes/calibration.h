@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "sardonyx/calibration.h"
 
@@ -13,5 +14,8 @@ namespace sardonyx {
 // what the runs throw.
 void observe_values(const Model& m, std::span<const Value* const> values, const Calibration& calibration,
                     const std::function<void(size_t number, const Array&)>& visit);
+
+// The elements of an array of f32, f16 or bf16, which lie in `scratch` unless the array has them so.
+std::span<const float> floats_of(const Array& x, std::vector<float>& scratch);
 
 }  // namespace sardonyx

@@ -33,7 +33,7 @@
 
 #include "passes/calibration.h"
 #include "passes/compress/four.h"
-#include "passes/compress/histogram.h"
+#include "passes/compress/shared_ranges.h"
 #include "passes/onnx/quantize/code_choice.h"
 #include "passes/onnx/quantize/quantize_weights.h"
 #include "passes/onnx/quantize/summed_weights.h"
@@ -43,10 +43,8 @@ namespace sardonyx::onnx {
 namespace {
 
 using compress::Histogram;
+using compress::kSteps;
 using compress::Range;
-
-constexpr int kSteps = 255;         // between the lowest and the highest code
-constexpr double kMostRatio = 1.5;  // of the ranges of two values that share a scale
 
 double number_in(const std::string& text) {
   double x = 0;
@@ -82,52 +80,6 @@ void add(std::span<const float> numbers, const std::vector<int64_t>& shape, size
   }
 }
 
-// --- scales
-
-// Values whose codes have one scale, as moves join them.
-class Scales {
- public:
-  void see(const Value* v, const Histogram& h) { histograms_[find(v)].add(h); }
-
-  void unite(const Value* a, const Value* b) {
-    const Value *to = find(a), *from = find(b);
-    if (to == from) return;
-    parent_[from] = to;
-    if (const auto at = histograms_.find(from); at != histograms_.end()) histograms_[to].add(at->second);
-    histograms_.erase(from);
-    if (whole_.erase(from) > 0) whole_.insert(to);
-    if (const auto at = bounds_.find(from); at != bounds_.end()) bound(to, at->second);
-  }
-
-  // No code of v stands for a number beyond these.
-  void bound(const Value* v, Range bounds) {
-    Range& all = bounds_.try_emplace(find(v), bounds).first->second;
-    all = {std::max(all.low, bounds.low), std::min(all.high, bounds.high)};
-  }
-
-  bool is_within_bounds(const Value* v, Range range) {
-    const auto at = bounds_.find(find(v));
-    return at == bounds_.end() || (range.low >= at->second.low && range.high <= at->second.high);
-  }
-
-  // Nothing of v is cut off: it is a result of the model.
-  void keep_whole(const Value* v) { whole_.insert(find(v)); }
-
-  const Histogram& histogram(const Value* v) { return histograms_[find(v)]; }
-  bool is_whole(const Value* v) { return whole_.contains(find(v)); }
-
-  const Value* find(const Value* v) {
-    while (parent_.contains(v)) v = parent_[v];
-    return v;
-  }
-
- private:
-  std::unordered_map<const Value*, const Value*> parent_;
-  std::unordered_map<const Value*, Histogram> histograms_;
-  std::unordered_map<const Value*, Range> bounds_;
-  std::unordered_set<const Value*> whole_;
-};
-
 // The scale of codes, and the code of zero.
 struct Scaling {
   float scale = 1;
@@ -154,7 +106,7 @@ class ValueQuantizer {
         all_(context.options().flag("all", false)),
         full_range_(context.options().flag("full_range", false)),
         percentile_(context.options().text("percentile", "")) {
-    if (!percentile_.empty()) left_out_ = 1 - number_in(percentile_) / 100;
+    if (!percentile_.empty()) scales_.leave_out(1 - number_in(percentile_) / 100);
   }
 
   bool run() {
@@ -225,15 +177,8 @@ class ValueQuantizer {
   }
 
   void see(const Value& v, const Array& x) {
-    std::vector<float> copy;
-    std::span<const float> numbers;
-    if (x.is_dense()) {
-      numbers = {x.as<float>(), static_cast<size_t>(x.size())};
-    } else {
-      copy.resize(static_cast<size_t>(x.size()));
-      x.to_tensor()->read(0, std::as_writable_bytes(std::span(copy)));
-      numbers = copy;
-    }
+    std::vector<float> scratch;
+    const std::span<const float> numbers = floats_of(x, scratch);
     Seen& seen = seen_[&v];
     seen.histogram.add(numbers);
     for (const Use& u : v.uses()) {
@@ -254,27 +199,17 @@ class ValueQuantizer {
     for (const Port& p : g_.outputs()) scales_.keep_whole(p.use->value);
     for (Node& n : g_.nodes()) {
       if (!is_concat(n) || !choice_.is_joined(n)) continue;
-      const Range whole = range_of(n.result());
-      const auto may_share = [&](const Use& u) {
-        return choice_.is_made(u.value) && range_of(u.value).width() * kMostRatio >= whole.width() &&
-               scales_.is_within_bounds(u.value, whole);
-      };
+      const auto may_share = [&](const Use& u) { return choice_.is_made(u.value) && scales_.may_share(u.value, n.result()); };
       if (!std::ranges::all_of(n.operands(), may_share)) continue;
       for (const Use& u : n.operands()) scales_.unite(n.result(), u.value);
       moved_concats_.insert(&n);
     }
   }
 
-  Range range_of(const Value* v) {
-    const Histogram& h = scales_.histogram(v);
-    if (scales_.is_whole(v)) return h.widest();
-    return left_out_ ? h.without(*left_out_) : h.least_squares(kSteps);
-  }
-
   const Scaling& scaling(const Value* v) {
     const auto [at, is_new] = scalings_.try_emplace(scales_.find(v));
     if (is_new) {
-      at->second = scaling_of(range_of(v));
+      at->second = scaling_of(scales_.range_of(v));
       at->second.scale_value = b_.scalar(DType::kF32, static_cast<double>(at->second.scale));
       at->second.zero_value = b_.scalar_int(DType::kU8, at->second.zero);
     }
@@ -462,8 +397,7 @@ class ValueQuantizer {
   CodeChoice choice_;
   const bool all_, full_range_;
   const std::string percentile_;
-  std::optional<double> left_out_;
-  Scales scales_;
+  compress::SharedRanges scales_;
   std::unordered_map<const Value*, Seen> seen_;
   std::unordered_map<const Node*, const Value*> operands_;  // of products, before they are rounded
   std::unordered_map<const Value*, Scaling> scalings_;
