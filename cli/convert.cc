@@ -11,6 +11,7 @@
 
 #include "cli/options/coreml_texts.h"
 #include "cli/options/habits.h"
+#include "cli/options/value_texts.h"
 #include "cli/print/console.h"
 #include "cli/print/output.h"
 #include "cli/print/say.h"
@@ -61,6 +62,8 @@ std::vector<ToCoremlReport> converted(const Given& given, const std::string& inp
     for (const auto& m : models) sources.push_back(m.get());
     write_converted(*functions_to_coreml(functions, how, reports), output, sources);
   } else {
+    if (given.has("calibrate"))
+      how.calibrate = inputs_of_runs(read_for_coreml(opened(input), read)->graph(), given.list("calibrate"));
     reports.push_back(convert_to_coreml(opened(input), output, how, read));
   }
   if (steps) view::write_steps(given.text("trace"), steps->scene());
@@ -112,6 +115,7 @@ int onnx_to_coreml(const Given& given, const std::string& output) {
     j["renamed"] = renamed;
     j["open_sizes"] = open_sizes;
     j["single"] = single;
+    for (const auto& [what, times] : reports.front().integers) j["integers"][what] = times;
     j["not_converged"] = not_converged;
     j["seconds"] = seconds;
     if (comparison) {
@@ -129,6 +133,7 @@ int onnx_to_coreml(const Given& given, const std::string& output) {
          kAssumedUpperBound);
   if (given.has("quiet")) return 0;
   say("{} -> {}: {} nodes, {} ops, {:.3f} s\n", from, output, nodes, all_ops, seconds);
+  for (const auto& [what, times] : reports.front().integers) say("  {:>6} {}\n", times, what);
   if (comparison) say("  {} evaluations compared, largest error {:.3g}\n", comparison->runs, comparison->largest_error);
   return 0;
 }

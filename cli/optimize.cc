@@ -30,23 +30,27 @@ namespace {
 PassRequest request_of(const Given& given, const std::string& passes, DialectId dialect) {
   PassRequest request{.passes = {}, .skip = given.list("skip"), .options = pass_options(given)};
   add_pipeline(passes, request);
-  if (given.text("precision") == "int8") {
+  const bool is_coreml = dialect == DialectId::kMil;
+  if (given.text("precision") == "int8" && is_coreml) {
+    if (!given.has("calibrate"))
+      refuse("--precision int8 of Core ML learns ranges from runs of the model", {"help: --calibrate run.npz"});
+  } else if (given.text("precision") == "int8") {
     if (given.has("calibrate")) request.passes.emplace_back("quantize_values");
     request.passes.emplace_back("quantize_products");
   } else if (given.has("precision")) {
     request.options.emplace_back("precision", coreml_precision(given) == CoremlPrecision::kF16 ? "f16" : "f32");
   }
   if (given.has("keep-f32"))
-    request.options.emplace_back(dialect == DialectId::kMil ? "add_fp16_cast.skip_ops" : "cast_to_half.keep",
-                                 given.text("keep-f32"));
+    request.options.emplace_back(is_coreml ? "add_fp16_cast.skip_ops" : "cast_to_half.keep", given.text("keep-f32"));
   std::string types;  // one per line: names may contain commas
   for (const std::string& type : given.list("output-type")) types += long_type(type) + '\n';
   if (!types.empty()) request.options.emplace_back("update_output_dtypes.types", types);
   if (given.has("weights")) {
-    const std::string_view pass = dialect == DialectId::kMil ? "compress_weights" : "quantize_weights";
+    const std::string_view pass = is_coreml ? "compress_weights" : "quantize_weights";
     request.passes.emplace_back(pass);
     request.options.emplace_back(fmt::format("{}.type", pass), given.text("weights"));
   }
+  if (given.text("precision") == "int8" && is_coreml) request.passes.emplace_back("quantize_activations");
   for (const char* other : {"precision", "weights"}) {
     if (given.has("max-error") && given.has(other) && given.text(other) != "f32")
       refuse(fmt::format("--max-error chooses the types, which --{} names", other),
@@ -69,11 +73,14 @@ std::string change(double before, double after) {
   return fmt::format("  {:+.1f} %", 100 * (after - before) / before);
 }
 
-// What cast_to_half changed, and why nodes stayed.
+// What got another precision, and why other nodes stayed.
 void print_precision(const OptimizeReport& r) {
-  const auto pass = std::ranges::find(r.passes.passes, "cast_to_half", &PassReport::name);
-  if (pass == r.passes.passes.end()) return;
-  for (const auto& [what, times] : pass->counts) say("  {:<12} {:>12} {:>12}  {}\n", "", "", times, what);
+  for (const PassReport& pass : r.passes.passes) {
+    if (pass.name != "cast_to_half" && pass.name != "quantize_activations") continue;
+    for (const auto& [what, times] : pass.counts) {
+      if (what.starts_with("in ")) say("  {:<12} {:>12} {:>12}  {}\n", "", "", times, what);
+    }
+  }
 }
 
 // What --max-error tried, and what it chose.

@@ -148,6 +148,8 @@ ordered_json json_of(const std::vector<DefaultSize>& sizes) {
   return all;
 }
 
+// Runs are given for models alone.
+ordered_json json_of(const std::vector<NamedTensors>&) { return nullptr; }
 // A function's inputs have their shapes and bounds from --input; see coreml_keywords().
 ordered_json json_of(const std::vector<InputShape>&) { return nullptr; }
 ordered_json json_of(const std::vector<SizeBounds>&) { return nullptr; }
@@ -167,7 +169,12 @@ ordered_json json_of(const CoremlMetadata& m) {
   return all;
 }
 
-ordered_json json_of(CoremlPrecision precision) { return precision == CoremlPrecision::kF16 ? "f16" : "f32"; }
+ordered_json json_of(CoremlPrecision precision) {
+  if (precision == CoremlPrecision::kI8)
+    refuse("--precision int8 for Core ML is for models",
+           {"help: sardonyx.to_coreml(function, inputs, precision=\"int8\", calibration=[...])"});
+  return precision == CoremlPrecision::kF16 ? "f16" : "f32";
+}
 ordered_json json_of(bool flag) { return flag; }
 ordered_json json_of(const std::string& text) { return text; }
 ordered_json json_of(const std::vector<std::string>& list) { return list; }
@@ -176,8 +183,8 @@ ordered_json json_of(const std::vector<std::string>& list) { return list; }
 
 CoremlPrecision coreml_precision(const Given& given) {
   const std::string precision = given.text("precision", "f16");
-  if (precision != "f16" && precision != "f32") refuse(fmt::format("models compute in f16 or f32, not in {}", precision));
-  return precision == "f16" ? CoremlPrecision::kF16 : CoremlPrecision::kF32;
+  if (precision == "f64") refuse("models compute in f16 or f32, not in f64");
+  return precision == "f16" ? CoremlPrecision::kF16 : precision == "f32" ? CoremlPrecision::kF32 : CoremlPrecision::kI8;
 }
 
 ToCoremlOptions coreml_options(const Given& given) {
@@ -192,10 +199,12 @@ ToCoremlOptions coreml_options(const Given& given) {
     how.passes.clear();
     for (std::string_view pass : split(passes, ',')) how.passes.emplace_back(pass);
   }
+  const char* narrow = given.has("weights") ? "weights" : how.precision == CoremlPrecision::kI8 ? "precision" : nullptr;
+  if (narrow != nullptr && given.text("verify", "off") != "off")
+    refuse(
+        fmt::format("--verify compares the package with the model, and --{} makes them differ", narrow),
+        {fmt::format("help: convert without --{0}, then: sardonyx optimize in.mlpackage -o out.mlpackage --{0} ...", narrow)});
   if (given.has("weights")) {
-    if (given.text("verify", "off") != "off")
-      refuse("--verify compares the package with the model, and --weights makes them differ",
-             {"help: convert without --weights, then: sardonyx optimize in.mlpackage -o out.mlpackage --weights ..."});
     how.passes.emplace_back("compress_weights");
     how.pass_options.emplace_back("compress_weights.type", given.text("weights"));
   }

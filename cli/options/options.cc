@@ -76,11 +76,11 @@ constexpr Option kOptions[] = {
      "Core ML"},
     {"convert/fFc optimize/om compare/hf info/f", "--precision", "f32|f16|f64|int8",
      "Precision of the computation: f16 (default of convert for Core ML) or f32; of functions f64 keeps 64-bit types; "
-     "optimizing ONNX, int8 computes with constant weights in integers, as --calibrate says or else products alone. With "
+     "int8 computes with constant weights in integers, as --calibrate says; without it, ONNX's products alone. With "
      "compare: the ops of one model that f16 would break"},
     {"convert/Fc optimize/om", "--keep-f32", "OPS",
      "Ops that stay in single precision: names, or auto (Core ML) for those that overflow"},
-    {"optimize/om compare/h", "--calibrate", "INPUT...",
+    {"convert/c optimize/om compare/h", "--calibrate", "INPUT...",
      "Inputs of a run (.npz, NAME=FILE.npy, NAME=VALUE): ops that overflow there stay in single precision, int8 learns scales "
      "there, --max-error measures there, and --weights rounds so that products change least there"},
     {"optimize/o", "--max-error", "SHARE",

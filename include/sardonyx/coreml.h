@@ -73,12 +73,14 @@ struct CoremlMetadata {
   Metadata user_defined;
 };
 
-// That floats are computed in, where the op exists in it.
-enum class CoremlPrecision : uint8_t { kF32, kF16 };
+// That floats are computed in, where the op exists in it. kI8: as kF16, and what the pass
+// quantize_activations finds in integers of 8 bits.
+enum class CoremlPrecision : uint8_t { kF32, kF16, kI8 };
 
 struct ToCoremlOptions {
   std::string target = "iOS17";
   CoremlPrecision precision = CoremlPrecision::kF32;
+  std::vector<NamedTensors> calibrate;                   // kI8: inputs of runs of the model, which tell ranges
   std::vector<InputShape> input_shapes;                  // as OptimizeOptions::input_shapes
   std::vector<SizeBounds> sizes;                         // of named sizes
   std::vector<EnumeratedShapes> enumerated_shapes;       // one for each input that has them
@@ -103,6 +105,7 @@ struct ToCoremlReport {
   std::vector<std::string> single;                           // ops that stay in single precision, and why
   std::vector<std::string> open_sizes;                       // inputs with sizes that have no upper bound
   std::vector<std::string> not_converged;                    // of PipelineReport
+  std::vector<std::pair<std::string, size_t>> integers;      // kI8: what became integers, and why the rest did not
   double read_seconds = 0, prepare_seconds = 0, lower_seconds = 0, optimize_seconds = 0, write_seconds = 0;
 };
 

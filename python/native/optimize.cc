@@ -47,20 +47,6 @@ void decode(nb::handle given, std::optional<Tolerance>& to) {
   to = Tolerance{rtol, atol};
 }
 
-// Runs, each a mapping of names to arrays.
-void decode(nb::handle given, std::vector<NamedTensors>& to) {
-  for (nb::handle run : nb::cast<nb::list>(given)) {
-    NamedTensors& inputs = to.emplace_back();
-    for (const auto& [name, value] : nb::cast<nb::dict>(run)) {
-      const EvalValue v = eval_value(value);
-      if (v.array() == nullptr)
-        throw Error(ErrorCode::kInvalidArgument,
-                    fmt::format("the input '{}' of a run is no array", nb::cast<std::string>(name)));
-      inputs.emplace_back(nb::cast<std::string>(name), v.array()->to_tensor());
-    }
-  }
-}
-
 // A function of a model's bytes, which returns a function of a list of values.
 void decode(nb::handle given, std::function<RunModel(const Model&)>& to) {
   const auto prepare = std::make_shared<Locked>(given);

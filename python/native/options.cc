@@ -1,7 +1,11 @@
 #include "native/options.h"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
+
+#include "native/evaluate.h"
 
 namespace sardonyx::python {
 
@@ -20,6 +24,19 @@ void decode(nb::handle given, std::vector<InputShape>& to) {
       }
     }
     to.push_back(std::move(shape));
+  }
+}
+
+void decode(nb::handle given, std::vector<NamedTensors>& to) {
+  for (nb::handle run : nb::cast<nb::list>(given)) {
+    NamedTensors& inputs = to.emplace_back();
+    for (const auto& [name, value] : nb::cast<nb::dict>(run)) {
+      const EvalValue v = eval_value(value);
+      if (v.array() == nullptr)
+        throw Error(ErrorCode::kInvalidArgument,
+                    fmt::format("the input '{}' of a run is no array", nb::cast<std::string>(name)));
+      inputs.emplace_back(nb::cast<std::string>(name), v.array()->to_tensor());
+    }
   }
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sardonyx/interface.h"
+#include "sardonyx/tensor.h"
 
 namespace sardonyx::python {
 
@@ -24,6 +25,8 @@ void decode(nanobind::handle given, Value& to) {
 
 // A mapping of names to shapes, whose sizes are numbers, or names; -1 and None leave the model's own.
 void decode(nanobind::handle given, std::vector<InputShape>& to);
+// Runs, each a mapping of names to arrays.
+void decode(nanobind::handle given, std::vector<NamedTensors>& to);
 
 }  // namespace sardonyx::python
 

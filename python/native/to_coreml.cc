@@ -34,7 +34,8 @@ namespace {
 using python::decode;
 
 void decode(nb::handle given, CoremlPrecision& to) {
-  to = nb::cast<std::string>(given) == "f16" ? CoremlPrecision::kF16 : CoremlPrecision::kF32;
+  const auto name = nb::cast<std::string>(given);
+  to = name == "f16" ? CoremlPrecision::kF16 : name == "int8" ? CoremlPrecision::kI8 : CoremlPrecision::kF32;
 }
 
 void decode(nb::handle given, std::vector<CoremlImage>& to) {
@@ -103,6 +104,7 @@ nb::dict report_dict(const ToCoremlReport& r) {
   d["assumed_upper_bound"] = kAssumedUpperBound;
   d["single"] = r.single;
   d["not_converged"] = r.not_converged;
+  d["integers"] = r.integers;
   nb::dict stages;
   stages["read"] = r.read_seconds;
   stages["prepare"] = r.prepare_seconds;

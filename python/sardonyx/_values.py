@@ -51,7 +51,9 @@ _PRECISIONS = {
 
 
 def precision_of(given: object, more: Sequence[str] = ()) -> str:
-    """ "f16" or "f32", also by other tools' spellings. `more`: what else the keyword takes, for the error."""
+    """ "f16" or "f32", also by other tools' spellings, or one of `more`."""
+    if given in more:
+        return str(given)
     for precision, spellings in _PRECISIONS.items():
         if given in spellings:
             return precision

@@ -98,7 +98,9 @@ def optimize(
     `{"common::const_elimination.skip_const_by_size": 1e6}`, or `{"common::const_elimination":
     {"skip_const_by_size": 1e6}}`. With `precision="f16"` presets end in half precision;
     `weights` is as of `sardonyx.to_coreml`: "int8", "palette4" and others store weights in fewer bits, last of all.
-    `calibration` has the inputs of runs, and ops that overflow in these runs keep single precision. `verify`
+    `calibration` has the inputs of runs, and ops that overflow in these runs keep single precision. With
+    `precision="int8"` (iOS 17) they tell ranges instead: convolutions and products with constant weights, and what
+    lies between them, compute in integers of 8 bits, and the rest in the program's floats. `verify`
     is as of `sardonyx.optimize`. With `link_weights`, both packages share an unchanged weights file (a hard
     link, where the file system can) instead of a copy: writing into it changes both. `count_savings`,
     `progress` and `return_report` are as of `sardonyx.optimize`.
@@ -118,7 +120,8 @@ def optimize(
         source = bytes(model)
     if options is not None and not isinstance(options, Mapping):
         raise WrongType(f"options are a mapping of names to values, not {options!r}")
-    half = None if precision is None else precision_of(precision) == "f16"
+    in_integers = precision == "int8"
+    half = None if precision is None or in_integers else precision_of(precision, more=("int8",)) == "f16"
     skip = _names("skip", skip)
     if not isinstance(passes, str) and hasattr(passes, "get_all_options"):
         passes, own = pipeline_of(passes, skip, bool(half))
@@ -126,15 +129,22 @@ def optimize(
     options = dict(options or {})
     if half is not None:
         options["precision"] = "f16" if half else "f32"
-    if calibration is not None:
+    if in_integers and not calibration:
+        raise Error(
+            'precision="int8" learns ranges from runs of the program', notes=["help: calibration=[{name: array}]"]
+        )
+    of: Any = Program(_native.load_bytes(source)) if isinstance(source, bytes) else model
+    if calibration is not None and not in_integers:
         options["add_fp16_cast.skip_ops"] = "auto"
-        of: Any = Program(_native.load_bytes(source)) if isinstance(source, bytes) else model
         options["add_fp16_cast.ranges"] = fp16_report(of, calibration, runs=0)["ranges"]
     asked = {"passes": passes, "skip": skip, "strict": strict, "verify": verify, "count_savings": count_savings}
     wanted = request(asked, [_option(k, v) for k, v in _flat(options)]) | {"link_weights": bool(link_weights)}
     if weights is not None:
         wanted["request.passes"] = [*wanted["request.passes"], "compress_weights"]
         wanted["request.options"].append(_option("compress_weights.type", weights))
+    if in_integers:
+        wanted["request.passes"] = [*wanted["request.passes"], "quantize_activations"]
+        wanted["calibrate"] = _named_runs(of if isinstance(of, Program) else load(of), calibration or ())
     name = os.path.basename(source) if isinstance(source, str) else "program"
     out = "" if output_path is None else os.fspath(output_path)
     with shown(progress, name) as step:
@@ -142,6 +152,13 @@ def optimize(
     report = reports.finished(reports.of_optimization(name, numbers, output_path))
     program = load(out) if made is None else Program(made)
     return reports.Reported(program, report) if return_report else program
+
+
+def _named_runs(program: Program, runs: Sequence[Any]) -> list[dict[str, Any]]:
+    """The inputs of each run by name, in the types that the program takes."""
+    names = program._native.port_names("", False)
+    ordered = [zip(names, program._in_order(run), strict=True) for run in runs]
+    return [{name: value for name, value in run if value is not None} for run in ordered]
 
 
 # Passes of a conversion to half precision. On files they run only with precision="f16".

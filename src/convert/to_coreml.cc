@@ -15,14 +15,18 @@
 #include "convert/interface/op_names.h"
 #include "convert/optimize.h"
 #include "convert/read_source.h"
+#include "convert/run_inputs.h"
 #include "io/coreml/mil_new_description.h"
 #include "io/text/program_file.h"
+#include "ir/tensor/tensor_transform.h"
 #include "lower/onnx_to_mil/lower_to_mil.h"
 #include "lower/onnx_to_mil/taken_apart.h"
 #include "passes/catalog.h"
 #include "passes/mil/quantize/compress_weights.h"
+#include "passes/mil/quantize/quantize_activations.h"
 #include "rewrite/fired_rules.h"
 #include "rewrite/pass.h"
+#include "sardonyx/calibration.h"
 #include "sardonyx/inspect.h"
 #include "sardonyx/mil_builder.h"
 #include "sardonyx/version.h"
@@ -282,6 +286,41 @@ void check_weights(int version, const PassRequest& request) {
   mil::check_compression(version, given);
 }
 
+// Throws unless there are runs where, and only where, they are learned from.
+void check_calibration(int version, const ToCoremlOptions& options) {
+  const auto refuse = [](std::string why, std::string help) {
+    throw Error(ErrorCode::kInvalidArgument, std::move(why), {std::move(help)});
+  };
+  if (options.precision != CoremlPrecision::kI8) {
+    if (!options.calibrate.empty())
+      refuse("calibration is for precision int8", "help: --precision int8; or convert, and then optimize the package");
+    return;
+  }
+  mil::check_activations(version);
+  if (options.calibrate.empty()) refuse("precision int8 learns ranges from runs of the model", "help: --calibrate run.npz");
+  if (!options.image_inputs.empty())
+    refuse("inputs that are images cannot be calibrated in a conversion",
+           "help: convert first, and optimize the package with --precision int8 and runs of images");
+}
+
+// The runs of the model for the program that was made of it, which has other names and types.
+Calibration runs_of(const Model& mil, const std::vector<NamedTensors>& given) {
+  const Graph& g = mil.graph();
+  Calibration calibration;
+  for (const NamedTensors& run : given) {
+    std::vector<EvalValue> inputs = inputs_by_name(g, run);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const auto type = input_dtype(g, i);
+      if (inputs[i].absent() || !type || inputs[i].array()->dtype() == *type) continue;
+      const TensorPtr t = inputs[i].array()->to_tensor();
+      inputs[i] = EvalValue(tensor_of(*type, inputs[i].array()->shape(), doubles(*t)));
+    }
+    check_inputs(g, inputs);
+    calibration.runs.push_back(std::move(inputs));
+  }
+  return calibration;
+}
+
 void check_image(const CoremlImage& image) {
   const bool is_finite =
       std::isfinite(image.scale) && std::ranges::all_of(image.bias, [](double b) { return std::isfinite(b); });
@@ -294,7 +333,7 @@ std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options
                                      std::vector<std::string>& names) {
   const int version = coreml_version_of(options.target);
   PassRequest request{.passes = options.passes, .skip = options.skip, .options = options.pass_options, .strict = true};
-  const bool half = options.precision == CoremlPrecision::kF16;
+  const bool half = options.precision != CoremlPrecision::kF32;
   if (half) request.options.emplace_back("precision", "f16");
   SingleReport single;
   Observers observers;
@@ -306,6 +345,8 @@ std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options
   request.observer = observers.get();
   check_request(request, DialectId::kMil);  // before the work, not after it
   check_weights(version, request);
+  check_calibration(version, options);
+  if (options.precision == CoremlPrecision::kI8) request.passes.emplace_back("quantize_activations");
   for (const auto* images : {&options.image_inputs, &options.image_outputs}) std::ranges::for_each(*images, check_image);
   const LowerToMilOptions lowering{.version = version,
                                    .provenance = options.provenance,
@@ -331,7 +372,10 @@ std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options
   const double lower_seconds = watch.lap();
   const std::vector<std::string> before = port_names(mil->graph());
   const size_t classified = options.classifier ? classified_result(*mil, *options.classifier) : 0;
-  std::ranges::move(run_passes(*mil, request).not_converged, std::back_inserter(not_converged));
+  const Calibration calibration = runs_of(*mil, options.calibrate);
+  if (!calibration.runs.empty()) request.calibration = &calibration;
+  PipelineReport passes = run_passes(*mil, request);
+  std::ranges::move(passes.not_converged, std::back_inserter(not_converged));
   write_states(*mil);
   observers.stage("optimized", *mil);
   check_ranks(*mil);
@@ -362,6 +406,11 @@ std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options
   report->nodes = nodes;
   report->single = single.lines();
   report->not_converged = std::move(not_converged);
+  for (const PassReport& pass : passes.passes) {
+    if (pass.name != "quantize_activations") continue;
+    std::ranges::copy_if(pass.counts, std::back_inserter(report->integers),
+                         [](const auto& count) { return count.first.starts_with("in "); });
+  }
   for (const auto& [op, count] : count_model(*mil).ops) report->ops.emplace(op, count);
   report->renamed = std::move(renamed);
   for (const Port& p : mil->graph().inputs()) {
@@ -465,6 +514,7 @@ std::unique_ptr<Model> functions_to_coreml(const std::vector<CoremlFunction>& fu
   if (coreml_version_of(options.target) < kIos18)
     refuse(fmt::format("several functions need iOS18, and the target is {}", options.target));
   if (options.classifier) refuse("a package of several functions cannot have class labels");
+  if (options.precision == CoremlPrecision::kI8) refuse("a package of several functions cannot be calibrated");
   std::vector<std::unique_ptr<Model>> parts;
   std::vector<std::string> op_names;
   std::vector<std::pair<std::string, const Model*>> named;

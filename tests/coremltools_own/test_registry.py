@@ -15,6 +15,7 @@ LATER = {"fuse_gelu_sigmoid_approximation"} if os.environ.get("COREMLTOOLS_TESTS
 # Conversions from ONNX need them, or weights on request; no preset has them.
 OWN = {
     "compress_weights",
+    "quantize_activations",
     "share_transposed_weights",
     "merge_axes_beyond_five",
     "fuse_masked_attention",

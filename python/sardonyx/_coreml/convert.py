@@ -14,7 +14,7 @@ from sardonyx import _convert
 from sardonyx import report as reports
 from sardonyx._coreml.options import DEFAULTS, DOC, FIELDS, CoremlOptions
 from sardonyx._error import Error, WrongType
-from sardonyx._models.optimize import _names, _option
+from sardonyx._models.optimize import _names, _option, _runs
 from sardonyx._models.program import Program, load
 from sardonyx._models.sources import is_model, source_of
 from sardonyx._require import warn, with_options
@@ -330,7 +330,8 @@ def _target(target: Any) -> str:
 
 _AS_NATIVE: dict[str, Callable[[Any], Any]] = {
     "target": _target,
-    "precision": lambda given: "f32" if given is None else precision_of(given),
+    "precision": lambda given: "f32" if given is None else precision_of(given, more=("int8",)),
+    "calibration": _runs,
     "input_shapes": shapes,
     "sizes": lambda given: _bounds(given or {}),
     "default_sizes": lambda given: {str(name): operator.index(size) for name, size in (given or {}).items()},

@@ -13,7 +13,11 @@ class CoremlOptions(TypedDict, total=False):
     target: Any
     """The oldest system that must run it: iOS15 to iOS18, iOS26, or one of the same years (macOS14)."""
     precision: Any
-    """"f16" casts ops that exist in half precision, as coremltools does; "f32" keeps single precision."""
+    """"f16" casts ops that exist in half precision, as coremltools does; "f32" keeps single precision.
+    "int8" (iOS 17) is "f16", and computes convolutions and products with constant weights in integers of 8
+    bits, scaled by what values are in `calibration`."""
+    calibration: Sequence[Mapping[str, Any]] | None
+    """For "int8": the inputs of runs, by name."""
     keep_f32: str | Sequence[str]
     """Names of ops that stay in single precision, or "auto": those that overflow or vanish in half
     precision, judged by bounds and by runs on random inputs. A warning lists them."""
@@ -68,6 +72,7 @@ class CoremlOptions(TypedDict, total=False):
 DEFAULTS: dict[str, Any] = {
     "target": "iOS17",
     "precision": "f16",
+    "calibration": None,
     "keep_f32": (),
     "weights": None,
     "input_shapes": None,
@@ -91,6 +96,7 @@ DEFAULTS: dict[str, Any] = {
 FIELDS = {
     "target": "target",
     "precision": "precision",
+    "calibrate": "calibration",
     "input_shapes": "input_shapes",
     "enumerated_shapes": "enumerated_shapes",
     "sizes": "sizes",
@@ -111,7 +117,9 @@ DOC = """\
         target: The oldest system that must run it: iOS15 to iOS18, iOS26, or one of the same years
             (macOS14).
         precision: "f16" casts ops that exist in half precision, as coremltools does; "f32" keeps single
-            precision.
+            precision. "int8" (iOS 17) is "f16", and computes convolutions and products with constant
+            weights in integers of 8 bits, scaled by what values are in `calibration`.
+        calibration: For "int8": the inputs of runs, by name.
         keep_f32: Names of ops that stay in single precision, or "auto": those that overflow or vanish in
             half precision, judged by bounds and by runs on random inputs. A warning lists them.
         weights: Store weights in fewer bits: "int8", "uint8", from iOS 18 on "int4", "uint4"; "palette1",

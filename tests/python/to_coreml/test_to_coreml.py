@@ -359,7 +359,7 @@ def test_names_are_made_valid_and_kept_in_the_metadata(tmp_path):
     ("options", "message"),
     [
         ({"target": "iOS14"}, "'iOS14' is not a deployment target"),
-        ({"precision": "int8"}, "precision='int8' is not known"),
+        ({"precision": "int4"}, "precision='int4' is not known"),
         ({"passes": "no_such_pass"}, "no_such_pass"),
         ({"input_shapes": {"y": (1, 2)}}, "the model has no input 'y'"),
         ({"sizes": {"T": (None, 3)}}, "no input has a size 'T'"),

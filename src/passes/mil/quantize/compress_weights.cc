@@ -23,6 +23,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
+#include <map>
 #include <optional>
 #include <ranges>
 #include <tuple>
@@ -115,8 +117,6 @@ Wanted wanted_by(const PassOptions& options) {
   return wanted;
 }
 
-std::string system_of(int version) { return fmt::format("iOS{}", version < 10 ? version + 9 : version + 16); }
-
 void check_target(int version, const Wanted& wanted) {
   const auto require = [version](int needed, std::string_view what, std::string help) {
     if (version < needed)
@@ -179,21 +179,17 @@ int64_t even_part(int64_t axis, int64_t most) {
 
 class Compressor {
  public:
-  Compressor(Graph& top, PassContext& context)
-      : top_(top),
-        context_(context),
-        wanted_(wanted_by(context.options())),
-        filter_{wanted_.min_elements, split_names(context.options().text("only", ""), '\n')} {}
+  Compressor(const Wanted& wanted, PassContext& context) : context_(context), wanted_(wanted) {}
 
-  bool run() {
-    check_target(Rewriter(top_, context_).version(), wanted_);
+  bool run(Graph& top) {
+    check_target(Rewriter(top, context_).version(), wanted_);
+    const compress::Filter filter{wanted_.min_elements, split_names(context_.options().text("only", ""), '\n')};
     bool changed = false;
-    for (Value* v : compress::large_constants(top_, filter_) | std::views::reverse)
+    for (Value* v : compress::large_constants(top, filter) | std::views::reverse)
       changed |= compress(*v);  // each comes before those that are there
     return changed;
   }
 
- private:
   bool compress(Value& v) {
     const auto axes = axes_of(v, context_.facts);
     if (!axes) return false;
@@ -226,6 +222,7 @@ class Compressor {
     return true;
   }
 
+ private:
   void count_bytes(const Node& made) {
     for (const Use& u : made.operands()) {
       if (u.value != nullptr && u.value->is_constant()) context_.log.count("bytes after", u.value->constant()->byte_size());
@@ -250,11 +247,18 @@ class Compressor {
     if (!made) return nullptr;
     if (!is_vector)
       return b.constexpr_blockwise_shift_scale({.data = made->codes, .offset = made->zeros, .scale = made->scales});
-    const TensorPtr zeros = made->zeros != nullptr ? made->zeros : Tensor::full(wanted_.type.codes, scales, 0);
+    Value* zeros = made->zeros != nullptr ? b.constant(made->zeros) : zero_points(b, scales);
     return b.constexpr_affine_dequantize({.axis = static_cast<int64_t>(axes.channel),
                                           .quantized_data = made->codes,
                                           .scale = made->scales,
                                           .zero_point = zeros});
+  }
+
+  // Zero points of signed codes: one constant for all weights of a graph with as many channels.
+  Value* zero_points(Rewriter& b, const std::vector<int64_t>& shape) {
+    Value*& found = zero_points_[{&b.graph(), shape}];
+    if (found == nullptr) found = b.constant(Tensor::full(wanted_.type.codes, shape, 0));
+    return found;
   }
 
   Value* palette(Rewriter& b, const Tensor& t, const Axes& axes) {
@@ -341,20 +345,31 @@ class Compressor {
     return b.make(*b.find(op), operands, 1, {}).result();
   }
 
-  Graph& top_;
   PassContext& context_;
   const Wanted wanted_;
-  const compress::Filter filter_;
+  std::map<std::pair<const Graph*, std::vector<int64_t>>, Value*> zero_points_;
 };
 
 }  // namespace
 
+std::string system_of(int version) { return fmt::format("iOS{}", version < 10 ? version + 9 : version + 16); }
+
 void check_compression(int version, const PassOptions& options) { check_target(version, wanted_by(options)); }
 
+bool can_compress(const Value& v, ValueFacts& facts) {
+  return compress::is_large(v, /*min_elements=*/1) && axes_of(v, facts) &&
+         compress::are_below(*v.constant(), std::numeric_limits<float>::infinity());
+}
+
+void compress_to_int8(std::span<Value* const> weights, PassContext& context) {
+  Compressor compressor({}, context);
+  for (Value* v : weights) compressor.compress(*v);
+}
+
 Pass compress_weights() {
-  return Pass::on_graph(Numerics::kRelaxed,
-                        needs({"conv", "conv_transpose", "linear", "matmul", "lstm", "gru", "rnn", "gather"}),
-                        [](Graph& top, PassContext& context) { return Compressor(top, context).run(); })
+  return Pass::on_graph(
+             Numerics::kRelaxed, needs({"conv", "conv_transpose", "linear", "matmul", "lstm", "gru", "rnn", "gather"}),
+             [](Graph& top, PassContext& context) { return Compressor(wanted_by(context.options()), context).run(top); })
       .option("type",
               "how weights are stored: int8 (default), uint8, int4, uint4, palette1, 2, 3, 4, 6 or 8, sparse, sparse-int8 or "
               "sparse-palette4")

@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "passes/mil/constants/weights.h"
+#include "passes/mil/quantize/sum_scales.h"
 
 namespace sardonyx::mil {
 namespace {
@@ -77,7 +78,9 @@ std::optional<bool> normalize(const Site& at, Rewriter& b, PassContext& context)
   return true;
 }
 
-bool apply(Node& op, Rewriter& b, PassContext& context) {
+}  // namespace
+
+bool normalize_scales(Node& op, Rewriter& b, PassContext& context) {
   Node* relu = only_user(op, "relu");
   Node* quantize = only_user(relu != nullptr ? *relu : op, "quantize");
   Site at{&op, dequantized(operand(op, context, "x")), dequantized(operand(op, context, "y")), quantize};
@@ -90,15 +93,13 @@ bool apply(Node& op, Rewriter& b, PassContext& context) {
   return done.value_or(false);
 }
 
-}  // namespace
-
 Pass distributive_quantized_binary_op_scale_normalization() {
   return Pass::on_graph(Numerics::kRelaxed, needs({"quantize"}), [](Graph& top, PassContext& context) {
     size_t changed = 0;
     for (Graph* g : graphs_in(top)) {
       Rewriter b(*g, context);
       for (Node& n : g->nodes()) {
-        if (!n.unchecked() && (n.is("add") || n.is("sub")) && apply(n, b, context)) ++changed;
+        if (!n.unchecked() && (n.is("add") || n.is("sub")) && normalize_scales(n, b, context)) ++changed;
       }
     }
     if (changed == 0) return false;
