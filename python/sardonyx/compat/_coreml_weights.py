@@ -1,4 +1,4 @@
-"""coremltools' functions that compress weights, by `sardonyx.coreml.optimize(weights=...)`.
+"""coremltools' functions that compress weights and values, by `sardonyx.coreml.optimize`.
 
 Configurations are coremltools' own objects, known by their class names.
 """
@@ -6,7 +6,7 @@ Configurations are coremltools' own objects, known by their class names.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sardonyx._error import Error, WrongType
@@ -27,6 +27,35 @@ def linear_quantize_weights(
     )
     blocks = how.block_size if granularity == "PER_BLOCK" else 0
     return _compressed(mlmodel, weights, {"block_size": blocks}, how, joint_compression, output_path)
+
+
+def linear_quantize_activations(
+    mlmodel: Any,
+    config: Any,
+    sample_data: Sequence[Mapping[str | None, Any]],
+    calibration_op_group_size: int = -1,
+    output_path: str | os.PathLike | None = None,
+) -> Program:
+    """Computes in integers of 8 bits, by an `OpLinearQuantizerConfig`, as `sardonyx.coreml.optimize(precision="int8")`.
+
+    Args:
+        mlmodel: As of `palettize_weights`, in a program for iOS 17 or later.
+        config: An `OptimizationConfig` of coremltools with a `global_config` only: "linear_symmetric" has no zero points.
+            Ranges decide whether codes have a sign.
+        sample_data: The inputs of each run by name, or of a single input by None. The evaluator runs the program.
+        calibration_op_group_size: Not needed.
+        output_path: Where the package is written.
+
+    Returns:
+        The `sardonyx.coreml.Program`, in which the weights of the same ops are integers, too.
+    """
+    how = _only(config, "OpLinearQuantizerConfig")
+    _refuse(how.nbits != 8, f"{how.nbits} bits of values", "8 bits")
+    runs: list[Any] = [list(run.values()) if None in run else run for run in sample_data]
+    symmetric = {"quantize_activations.symmetric": how.mode == "LINEAR_SYMMETRIC"}
+    return optimize(
+        _source_of(mlmodel), output_path, passes="none", precision="int8", calibration=runs, options=symmetric
+    )
 
 
 def palettize_weights(
@@ -83,12 +112,15 @@ def _compressed(
     mlmodel: Any, weights: str, options: Mapping[str, Any], how: Any, joint: bool, output_path: str | os.PathLike | None
 ) -> Program:
     _refuse(joint, "joint_compression", "False")
-    source = mlmodel
-    if type(mlmodel).__name__ == "MLModel":
-        source = mlmodel.package_path
-        if source is None:
-            raise Error("the MLModel is in no package", notes=["help: model.save(path), and give the path"])
     # coremltools compresses weights of more elements than that.
     options = {**options, "min_elements": how.weight_threshold + 1}
     named = {f"compress_weights.{name}": value for name, value in options.items()}
-    return optimize(source, output_path, passes="none", weights=weights, options=named)
+    return optimize(_source_of(mlmodel), output_path, passes="none", weights=weights, options=named)
+
+
+def _source_of(mlmodel: Any) -> Any:
+    if type(mlmodel).__name__ != "MLModel":
+        return mlmodel
+    if mlmodel.package_path is None:
+        raise Error("the MLModel is in no package", notes=["help: model.save(path), and give the path"])
+    return mlmodel.package_path

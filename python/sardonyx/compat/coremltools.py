@@ -1,5 +1,5 @@
 """coremltools' `convert`: change `coremltools.convert` to `sardonyx.compat.coremltools.convert`. And its
-`linear_quantize_weights`, `palettize_weights` and `prune_weights`.
+`linear_quantize_activations`, `linear_quantize_weights`, `palettize_weights` and `prune_weights`.
 
 Its objects (TensorType, ImageType, RangeDim and so on) are known by their class names: coremltools need not be installed,
 and whoever passes one has imported it.
@@ -17,10 +17,21 @@ from sardonyx._coreml.convert import to_coreml
 from sardonyx._error import Error, WrongType
 from sardonyx._models.sources import is_model
 from sardonyx._values import Classifier
-from sardonyx.compat._coreml_weights import linear_quantize_weights, palettize_weights, prune_weights
+from sardonyx.compat._coreml_weights import (
+    linear_quantize_activations,
+    linear_quantize_weights,
+    palettize_weights,
+    prune_weights,
+)
 from sardonyx.coreml import pipeline_of
 
-__all__ = ["convert", "linear_quantize_weights", "palettize_weights", "prune_weights"]
+__all__ = [
+    "convert",
+    "linear_quantize_activations",
+    "linear_quantize_weights",
+    "palettize_weights",
+    "prune_weights",
+]
 
 _COLORS = {"RGB": "rgb", "BGR": "bgr", "G": "gray", "G_FLOAT16": "gray16"}
 

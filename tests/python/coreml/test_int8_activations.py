@@ -1,6 +1,7 @@
 """`precision="int8"` for Core ML: pairs of quantize and dequantize, beside what coremltools writes for the same runs."""
 
 import importlib
+import re
 
 import command
 import numpy as np
@@ -10,6 +11,7 @@ import sardonyx
 from int8_models import MODELS, drawn, inputs, mlp, network, with_weights
 from onnx import numpy_helper
 from sardonyx import coreml
+from sardonyx.compat import coremltools as compat
 
 pytest.importorskip("coremltools", reason="coremltools is not installed: pip install -r requirements-dev.txt")
 
@@ -144,6 +146,23 @@ def test_weights_in_other_forms_stay_so():
     counts = made.op_counts()
     assert (counts["constexpr_lut_to_dense"], counts["quantize"]) == (3, 3)
     assert "constexpr_blockwise_shift_scale" not in counts
+
+
+@pytest.mark.parametrize(("mode", "is_symmetric"), [("linear_symmetric", True), ("linear", False)])
+@pytest.mark.parametrize("name", ["x", None])
+def test_coremltools_own_function(mode, is_symmetric, name, tmp_path):
+    source = package("cnn", tmp_path / "f.mlpackage")
+    config = cto.OptimizationConfig(global_config=cto.OpLinearQuantizerConfig(mode=mode))
+    runs = runs_of("cnn")
+    model = ct.models.MLModel(str(source), skip_model_load=True)
+    made = compat.linear_quantize_activations(model, config, [{name: run["x"]} for run in runs])
+    options = {"quantize_activations.symmetric": is_symmetric}
+    wanted = coreml.optimize(source, passes="none", precision="int8", calibration=runs, options=options)
+    assert made.text(full_constants=True) == wanted.text(full_constants=True)
+    assert is_symmetric == (re.search(r"\bquantize\([^)]*zero_point", made.text()) is None)
+    four = cto.OptimizationConfig(global_config=cto.OpLinearQuantizerConfig(dtype="int4"))
+    with pytest.raises(sardonyx.Error, match="4 bits of values of coremltools is not supported"):
+        compat.linear_quantize_activations(source, four, runs)
 
 
 def test_jax_functions():
