@@ -63,6 +63,8 @@ class Report:
     precision_curve: list[dict] = field(default_factory=list)
     precision_chosen: int = 0  # the point that the model has
     has_metric: bool = False
+    # Of a conversion with precision="int8": how many ops are "in int8", and "in floats: ..." by reason.
+    integers: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     shadow: "Shadow | None" = None  # of to_onnx(shadow=): how another exporter's model compares
 

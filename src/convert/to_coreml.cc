@@ -16,9 +16,9 @@
 #include "convert/optimize.h"
 #include "convert/read_source.h"
 #include "convert/run_inputs.h"
+#include "inspect/across_dialects.h"
 #include "io/coreml/mil_new_description.h"
 #include "io/text/program_file.h"
-#include "ir/tensor/tensor_transform.h"
 #include "lower/onnx_to_mil/lower_to_mil.h"
 #include "lower/onnx_to_mil/taken_apart.h"
 #include "passes/catalog.h"
@@ -275,10 +275,10 @@ void check_ranks(Model& mil) {
               std::move(notes));
 }
 
-// Throws if the target cannot store weights as the last pass would.
+// Throws if the target cannot store weights as the passes would.
 void check_weights(int version, const PassRequest& request) {
   constexpr std::string_view kPass = "compress_weights";
-  if (request.passes.empty() || request.passes.back() != kPass) return;
+  if (std::ranges::find(request.passes, kPass) == request.passes.end()) return;
   PassOptions given;
   for (const auto& [name, value] : request.options) {
     if (name.starts_with(kPass)) given.set(name.substr(name.find('.') + 1), value);
@@ -297,26 +297,20 @@ void check_calibration(int version, const ToCoremlOptions& options) {
     return;
   }
   mil::check_activations(version);
-  if (options.calibrate.empty()) refuse("precision int8 learns ranges from runs of the model", "help: --calibrate run.npz");
+  if (options.calibrate.empty())
+    refuse("precision int8 learns ranges from runs of the model",
+           "help: --calibrate run.npz; in Python calibration=[{\"x\": array}]");
   if (!options.image_inputs.empty())
     refuse("inputs that are images cannot be calibrated in a conversion",
            "help: convert first, and optimize the package with --precision int8 and runs of images");
 }
 
-// The runs of the model for the program that was made of it, which has other names and types.
+// The runs of the model for the program that was made of it.
 Calibration runs_of(const Model& mil, const std::vector<NamedTensors>& given) {
-  const Graph& g = mil.graph();
   Calibration calibration;
   for (const NamedTensors& run : given) {
-    std::vector<EvalValue> inputs = inputs_by_name(g, run);
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const auto type = input_dtype(g, i);
-      if (inputs[i].absent() || !type || inputs[i].array()->dtype() == *type) continue;
-      const TensorPtr t = inputs[i].array()->to_tensor();
-      inputs[i] = EvalValue(tensor_of(*type, inputs[i].array()->shape(), doubles(*t)));
-    }
-    check_inputs(g, inputs);
-    calibration.runs.push_back(std::move(inputs));
+    calibration.runs.push_back(inputs_of_lowered(mil, inputs_by_name(mil.graph(), run)));
+    check_inputs(mil.graph(), calibration.runs.back());
   }
   return calibration;
 }
@@ -343,10 +337,10 @@ std::unique_ptr<Model> one_to_coreml(Model& onnx, const ToCoremlOptions& options
     observers.add(&single);
   }
   request.observer = observers.get();
+  if (options.precision == CoremlPrecision::kI8) request.passes.emplace_back("quantize_activations");
   check_request(request, DialectId::kMil);  // before the work, not after it
   check_weights(version, request);
   check_calibration(version, options);
-  if (options.precision == CoremlPrecision::kI8) request.passes.emplace_back("quantize_activations");
   for (const auto* images : {&options.image_inputs, &options.image_outputs}) std::ranges::for_each(*images, check_image);
   const LowerToMilOptions lowering{.version = version,
                                    .provenance = options.provenance,

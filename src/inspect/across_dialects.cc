@@ -27,19 +27,28 @@ TensorPtr with_dtype(const Array& a, DType to, std::vector<int64_t> shape) {
 
 }  // namespace
 
-std::vector<EvalValue> evaluate_lowered(const Model& onnx, const Model& coreml, std::span<const EvalValue> inputs) {
+std::vector<EvalValue> inputs_of_lowered(const Model& coreml, std::span<const EvalValue> inputs) {
   std::vector<EvalValue> given;
   const auto ports = coreml.graph().inputs();
   for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].absent()) {
+      given.emplace_back();
+      continue;
+    }
     const Array* a = inputs[i].array();
     if (a == nullptr || i >= ports.size()) throw Error(ErrorCode::kInvalidArgument, "inputs of a Core ML model are tensors");
     const Type* t = ports[i].value->type();
+    if (t->kind() == TypeKind::kState) t = t->element();
     std::vector<int64_t> shape = a->shape();
     if (shape.empty() && t->ranked() && t->rank() == 1) shape = {1};
     given.emplace_back(a->dtype() == t->dtype() && shape == a->shape() ? inputs[i]
                                                                        : EvalValue(with_dtype(*a, t->dtype(), shape)));
   }
-  std::vector<EvalValue> results = evaluate(coreml.graph(), given);
+  return given;
+}
+
+std::vector<EvalValue> evaluate_lowered(const Model& onnx, const Model& coreml, std::span<const EvalValue> inputs) {
+  std::vector<EvalValue> results = evaluate(coreml.graph(), inputs_of_lowered(coreml, inputs));
   const auto outputs = onnx.graph().outputs();
   for (size_t i = 0; i < results.size() && i < outputs.size(); ++i) {
     const Array* a = results[i].array();

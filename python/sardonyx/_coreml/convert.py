@@ -360,6 +360,7 @@ def _converted(models, are_functions: bool, output_path, wanted, jax, report: re
         _add_stages(report, one["stages"])
     if report.equations == 0:
         report.before = {"nodes": sum(one["nodes"] for one in done)}
+    report.integers = dict(done[0]["integers"])
     report.ops = program.op_counts()
     report.nodes = sum(n for op, n in report.ops.items() if op != "const")
     return program

@@ -121,21 +121,27 @@ def test_a_conversion_with_open_sizes(name, target, tmp_path):
     )  # fmt: skip
     assert set(PAIR) <= set(read_by_coremltools(tmp_path / "q.mlpackage"))
     assert report.ops["quantize"] == report.ops["dequantize"] > 0
+    attention = {"in floats: its weight is computed": 2} if (name, target) == ("block", "iOS17") else {}
+    assert report.integers == {"in int8": {"cnn": 9, "block": 5, "mlp": 3}[name]} | attention
     for batch in (1, 2, 5):
         feeds = inputs(name, 7, batch)
         assert 0.001 < error(made, exact.run(feeds), feeds) < 0.03
 
 
-def test_integers_of_onnx_are_inputs_of_runs(tmp_path):
-    """ONNX's i64 inputs are i32 in Core ML."""
+def test_runs_have_the_names_and_types_of_the_model():
+    """In Core ML, i64 is i32, a scalar has an axis, and names are identifiers."""
     model = with_weights(
         onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
-            g (int64[B] rows, float[37,11] x) => (float[B,5] y) { r = Gather(x, rows) y = MatMul(r, w) }"""),
+            g (int64[B] rows, float[37,11] x, float s) => (float[B,5] y) {
+                r = Gather(x, rows) z = Mul(r, s) y = MatMul(z, w) }"""),
         w=(11, 5),
     )
-    runs = [{"rows": np.array([0, 3, 36]), "x": drawn(1, 37, 11)}]
+    model.graph.input[0].name = model.graph.node[0].input[1] = "rows.1"
+    runs = [{"rows.1": np.array([0, 3, 36]), "x": drawn(1, 37, 11), "s": np.float32(0.5)}]
     made = sardonyx.to_coreml(model, precision="int8", calibration=runs)
     assert ops_of(made)["quantize"] == 1
+    feeds = [np.atleast_1d(x) for x in runs[0].values()]
+    assert error(made, sardonyx.to_coreml(model, precision="f32").run(feeds), feeds) < 0.02
 
 
 def test_weights_in_other_forms_stay_so():
@@ -163,6 +169,13 @@ def test_coremltools_own_function(mode, is_symmetric, name, tmp_path):
     four = cto.OptimizationConfig(global_config=cto.OpLinearQuantizerConfig(dtype="int4"))
     with pytest.raises(sardonyx.Error, match="4 bits of values of coremltools is not supported"):
         compat.linear_quantize_activations(source, four, runs)
+
+
+def test_options_of_a_conversion():
+    made = sardonyx.to_coreml(
+        network(), precision="int8", calibration=runs_of("cnn"), options={"quantize_activations.symmetric": True}
+    )
+    assert re.search(r"\bquantize\([^)]*zero_point", made.text()) is None
 
 
 def test_jax_functions():
