@@ -195,7 +195,10 @@ void Clip(Call& c) {
   auto above = []<class T>(T a, T low) { return a < low ? low : a; };
   auto below = []<class T>(T a, T high) { return high < a ? high : a; };
   const auto bound = [&](size_t slot, std::string_view name, double otherwise) -> std::optional<Array> {
-    if (c.version() >= 11 && c.has(slot)) return c.in(slot);
+    if (c.version() >= 11 && c.has(slot)) {
+      if (c.in(slot).size() != 1) c.fail("the limits must be scalars");
+      return c.reshaped(c.in(slot), {});
+    }
     const auto given = c.version() < 11 ? c.maybe_float(name) : std::nullopt;
     if (!given && end == 0) return std::nullopt;
     return c.full(x.dtype(), {}, given ? *given : otherwise);

@@ -339,6 +339,12 @@ void prelu(InferContext& c) {
 
 void clip(InferContext& c) {
   set_same(c);
+  for (size_t i = 1; i <= 2; ++i) {
+    const Type* limit = c.has_input(i) ? c.ranked(i) : nullptr;
+    if (limit == nullptr || limit->rank() == 0) continue;
+    const Dim size = limit->dim(0);
+    if (limit->rank() > 1 || (size.is_int() && !size.is(1))) c.fail("the limits must be scalars");
+  }
   if (!carries_value(c.input(0))) return;
   auto v = c.value(0);
   if (!v) return;

@@ -44,6 +44,14 @@ TEST_F(Infer, BroadcastsSymbols) {
   EXPECT_EQ(type(b->Less(f32({"B", "3"}), f32({}))), "bool[B,3]");
 }
 
+TEST_F(Infer, ClipHasScalarLimits) {
+  const auto clip = [&](Value* limit) { return error([&] { b->Clip(f32({"B", "3"}), limit); }); };
+  EXPECT_EQ(clip(f32({})), "");
+  EXPECT_EQ(clip(f32({"1"})), "");
+  EXPECT_NE(clip(f32({"3"})).find("the limits must be scalars"), std::string::npos);
+  EXPECT_NE(clip(f32({"1", "1"})).find("the limits must be scalars"), std::string::npos);
+}
+
 TEST(InferModel, CallsOfOverloadsAreTypedAgainWithTheirBody) {
   const auto m = parse(R"(
 opset 18, "own" 1
