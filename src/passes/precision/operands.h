@@ -14,7 +14,7 @@ enum class Precision : uint8_t {
   kSquared,       // its square counts: as kLarge if it may exceed `limit`
   kPower,         // as kSquared if it is a square, else as kLarge if the power may exceed 65504
   kLarge,         // a small operand makes a result beyond 65504
-  kDivisor,       // a small element counts: exact if it loses digits on the given inputs
+  kDivisor,       // a small element counts: exact behind a small epsilon, or if it loses digits on the given inputs
   kFactor,        // a constant of which half precision keeps at most one digit
 };
 

@@ -144,6 +144,18 @@ double terms(const Node& n) {
   return count;
 }
 
+// x + 1e-8, or max(x, 1e-8), for an x that may be as small as that.
+bool is_guarded(const Value* v, const HalfRanges& ranges, PassContext& context) {
+  const Node* n = source(v)->def();
+  if (n == nullptr || !(is(*n, "add") || is(*n, "maximum"))) return false;
+  for (size_t i = 0; i < 2; ++i) {
+    const auto least = context.splat(n->input(i));
+    const Extent x = ranges.bounds(*n->input(1 - i));
+    if (least && *least > 0 && *least < kDigits && x.low >= 0 && x.low < kDigits) return true;
+  }
+  return false;
+}
+
 bool fits(const Extent& e, double limit) { return e.low >= -limit && e.high <= limit; }
 
 std::vector<double> elements(const Value* v, int64_t most) {
@@ -234,6 +246,10 @@ void SingleOps::require(Node& n, size_t operand, const OperandPrecision& row, bo
     case Precision::kFactor:
       if (loses_digits(v)) keep(n);
       return;
+    case Precision::kDivisor:
+      if (!(is(n, "real_div") || is(n, "inverse")) || !is_guarded(v, ranges_, context_)) return;
+      keep(n, "its divisor may be as small as an epsilon below 2^-14");
+      return demand(v, Through::kSums);
     default: return;  // see leaves_range()
   }
 }
