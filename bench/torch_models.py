@@ -1,4 +1,4 @@
-"""PyTorch models with weights of fixed seeds, in plain torch.nn: small ones, and six of the size that people ship."""
+"""PyTorch models with weights of fixed seeds, in plain torch.nn: small ones, and those of the size that people ship."""
 
 import torch
 from torch import nn
@@ -169,6 +169,65 @@ class Unet(nn.Module):
         return self.last(x)
 
 
+class Speech(nn.Module):
+    """An encoder of spectrograms, and a decoder of the fixed tokens that begin a transcript, as Whisper has them."""
+
+    def __init__(self, width=384, heads=6, layers=4, bands=80, frames=1500, words=51865):
+        super().__init__()
+        self.first, self.second = nn.Conv1d(bands, width, 3, padding=1), nn.Conv1d(width, width, 3, 2, 1)
+        self.places = nn.Parameter(torch.randn(frames, width) * 0.05)
+        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
+        self.norm = nn.LayerNorm(width)
+        self.words = nn.Embedding(words, width)
+        self.decoder = nn.ModuleList(
+            nn.TransformerDecoderLayer(width, heads, 4 * width, 0, "gelu", batch_first=True, norm_first=True)
+            for _ in range(layers)
+        )
+        self.register_buffer("prompt", torch.tensor([[50258, 50259, 50359, 50363]]))
+        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(4))
+        self.last = nn.LayerNorm(width)
+
+    def forward(self, spectrogram):
+        x = F.gelu(self.second(F.gelu(self.first(spectrogram)))).transpose(1, 2)
+        heard = self.norm(self.blocks(x + self.places[: x.shape[1]]))
+        y = self.words(self.prompt)
+        for layer in self.decoder:
+            y = layer(y, heard, tgt_mask=self.mask)
+        return self.last(y) @ self.words.weight.T
+
+
+class Detector(nn.Module):
+    """Boxes and scores at three scales, without anchors: a network of residuals, a pyramid, distances to the four sides."""
+
+    def __init__(self, widths=(32, 64, 128, 256), classes=20, neck=64):
+        super().__init__()
+        self.stem = conv_norm(3, widths[0], 3, 2, act=nn.SiLU)
+        self.stages = nn.ModuleList(
+            nn.Sequential(conv_norm(a, b, 3, 2, act=nn.SiLU), Added(conv_norm(b, b, act=nn.SiLU)))
+            for a, b in zip(widths[:-1], widths[1:], strict=True)
+        )
+        self.necks = nn.ModuleList(conv_norm(w, neck, 1, act=nn.SiLU) for w in widths[1:])
+        self.head = conv_norm(neck, neck, act=nn.SiLU)
+        self.last = nn.Conv2d(neck, 4 + classes, 1)
+
+    def forward(self, image):
+        levels, x = [], self.stem(image)
+        for stage, neck in zip(self.stages, self.necks, strict=True):
+            x = stage(x)
+            levels.append(neck(x))
+        for i in (1, 0):
+            levels[i] = levels[i] + F.interpolate(levels[i + 1], scale_factor=2.0)
+        found = []
+        for level, stride in zip(levels, (4, 8, 16), strict=True):
+            y = self.last(self.head(level))
+            rows, columns = y.shape[2:]
+            at = [(torch.arange(n) + 0.5) * stride for n in (columns, rows)]
+            centers = torch.stack(torch.meshgrid(*at, indexing="xy"))[None]
+            near, far = (F.softplus(y[:, k : k + 2]) * stride for k in (0, 2))
+            found.append(torch.cat([centers - near, centers + far, y[:, 4:].sigmoid()], dim=1).flatten(2))
+        return torch.cat(found, dim=2)
+
+
 # How to make it, the shape of its input, and below what integers are if it takes those.
 SMALL = {
     "conv net": (conv_net, (1, 3, 37, 41), 0),
@@ -184,6 +243,8 @@ LARGE = {
     "bert_base": (lambda: Language(False), (1, 128), 30522),
     "gpt2": (lambda: Language(True, words=50257, places=1024), (1, 64), 50257),
     "unet": (Unet, (1, 3, 128, 128), 0),
+    "speech": (Speech, (1, 80, 600), 0),
+    "detector": (Detector, (1, 3, 192, 256), 0),
 }
 
 
