@@ -91,6 +91,7 @@ bench-coreml: build  ## PyTorch models and JAX programs to Core ML beside coreml
 	@$(if $(RIVALS_PYTHON),,scripts/setup.sh environment build/bench-coreml-venv bench/requirements-coreml.txt "4 GB")
 	@RIVALS_PYTHON=$(or $(RIVALS_PYTHON),$(CURDIR)/build/bench-coreml-venv/bin/python) $(PY) bench/to_coreml.py --page
 	@RIVALS_PYTHON=$(or $(RIVALS_PYTHON),$(CURDIR)/build/bench-coreml-venv/bin/python) $(PY) bench/coreml_layers.py --page
+	@RIVALS_PYTHON=$(or $(RIVALS_PYTHON),$(CURDIR)/build/bench-coreml-venv/bin/python) $(PY) bench/coreml_half.py --page
 
 instructions: build  ## instructions of the hot paths, compared with the recorded counts: 5 % more is a miss (BLESS=1: record these)
 	@scripts/setup.sh packages scripts/packages/debian-packages-bench.txt
@@ -102,6 +103,7 @@ asan: PRESET := asan-ubsan
 tsan: PRESET := tsan
 asan tsan:
 	@scripts/setup.sh packages scripts/packages/debian-packages.txt
+	@scripts/setup.sh packages scripts/packages/debian-packages-fuzz.txt
 	@scripts/setup.sh build $(PRESET)
 	@ulimit -s 65536; ctest --preset $(PRESET)  # instrumented frames are ten times as large: models nested 1000 deep need more than 8 MB
 
