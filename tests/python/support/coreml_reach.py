@@ -281,8 +281,18 @@ def outcome_of_open_sizes(test: Test, target: str) -> Outcome | None:
 # ---- the sweep over JAX ----------------------------------------------------------------------------------------------
 
 
-def sweep_outcome(case, target: str = NEWEST) -> Outcome | None:
-    """A row of the sweep at two sizes, beside JAX. None where Core ML lacks its element types."""
+HALF_TOLERANCE = 0.02  # of the largest number of a result, as `sardonyx compare` has it
+
+
+def _to_half(x) -> np.ndarray:
+    """Numbers that half precision holds, for a comparison that ends where its range does."""
+    x = np.asarray(x)
+    return x.astype(np.float16).astype(np.float32) if x.dtype == np.float32 else x
+
+
+def sweep_outcome(case, target: str = NEWEST, precision: str = "f32") -> Outcome | None:
+    """A row of the sweep at two sizes, beside JAX. None where Core ML lacks its element types. In half precision both are given
+    numbers that it holds."""
     import jax
     import jax.numpy as jnp
     from judge import TOLERANCE
@@ -294,13 +304,13 @@ def sweep_outcome(case, target: str = NEWEST) -> Outcome | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            program = sardonyx.to_coreml(case.fn, case.specs(), target=target, precision="f32")
+            program = sardonyx.to_coreml(case.fn, case.specs(), target=target, precision=precision)
         except sardonyx.Error as error:
             if "internal" in str(error):
                 return Outcome("wrong", str(error).splitlines()[0][:200])
             return Outcome("refused", _reason(error))
         for sizes in case.sizes()[:2]:
-            inputs = case.sample(sizes)
+            inputs = [_to_half(x) if precision == "f16" else x for x in case.sample(sizes)]
             values = [jnp.asarray(x) for x in inputs]
             try:
                 wanted = jax.jit(case.fn)(*values)
@@ -314,11 +324,12 @@ def sweep_outcome(case, target: str = NEWEST) -> Outcome | None:
             except sardonyx.Error as error:
                 return Outcome("wrong", f"does not run: {str(error).splitlines()[0][:150]}")
             for y, w in zip(found, wanted, strict=True):
-                tolerance = max(case.tolerance or 0, TOLERANCE.get(w.dtype, 0))
+                tolerance = HALF_TOLERANCE if precision == "f16" else max(case.tolerance or 0, TOLERANCE.get(w.dtype, 0))
                 w = w.astype(np.float32) if w.dtype == jnp.bfloat16 else w
                 finite = np.abs(w[np.isfinite(w)].astype(np.float64)) if w.dtype.kind == "f" else np.zeros(0)
                 if not _same(np.asarray(y), w, 0, tolerance * finite.max(initial=1e-30)):
-                    return Outcome("wrong", f"another result at {sizes}")
+                    lost = w.dtype.kind == "f" and not np.isfinite(np.asarray(y)[np.isfinite(w)]).all()
+                    return Outcome("wrong", f"{'not finite' if lost else 'another result'} at {sizes}")
     return Outcome("right")
 
 
@@ -349,7 +360,7 @@ def onnx_tables() -> tuple[dict, dict]:
     return by_target, {t.name: outcome_of_open_sizes(t, NEWEST) for t in tests}
 
 
-def sweep_rows(share_of_rows: float = 1, seed: int = 7) -> dict[str, Outcome | None]:
+def sweep_rows(share_of_rows: float = 1, seed: int = 7, precision: str = "f32") -> dict[str, Outcome | None]:
     import importlib
     import pkgutil
     import random
@@ -365,7 +376,7 @@ def sweep_rows(share_of_rows: float = 1, seed: int = 7) -> dict[str, Outcome | N
         for case in importlib.import_module(f"sweep.{module}").ROWS:
             if rng.random() >= share_of_rows:
                 continue
-            found[f"{module.removeprefix('functions_')}: {case.name}"] = sweep_outcome(case)
+            found[f"{module.removeprefix('functions_')}: {case.name}"] = sweep_outcome(case, precision=precision)
             if len(found) % 100 == 0:
                 jax.clear_caches()
     return found
