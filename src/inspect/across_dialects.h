@@ -1,4 +1,4 @@
-// Runs a Core ML program in place of the ONNX model that it was lowered from.
+// Values that go from a model of one dialect to one of another.
 #pragma once
 
 #include <span>
@@ -8,6 +8,9 @@
 #include "sardonyx/ir.h"
 
 namespace sardonyx {
+
+// The value with the element type that the port has: Core ML has fewer of them. Others than numbers stay.
+EvalValue converted(const EvalValue& v, const Port& to);
 
 // Evaluates `coreml` on inputs of `onnx`, paired by place: inputs are cast to the element types and ranks of
 // Core ML's interface, and the results back to those of ONNX. Throws what evaluate() throws, and
