@@ -119,9 +119,7 @@ class MilWriter {
   };
 
   // In one function, passes have merged equal weights. What is computed as a whole would be computed twice.
-  bool may_be_same(const Tensor& t) const {
-    return m_.functions().size() > 1 || !t.is_deferred() || t.reads_in_pieces();
-  }
+  bool may_be_same(const Tensor& t) const { return m_.functions().size() > 1 || !t.is_deferred() || t.reads_in_pieces(); }
 
   // Stores equal weights of one file once: functions that share weights may have folded the same constant
   // separately. If all weights are merely copied, they stay in place, duplicates included: then none has to
