@@ -239,7 +239,8 @@ std::string page(const nb::object& of, const std::string& title, const std::vect
   OptimizeOptions options;
   options.request.passes = passes;
   const auto measure = measure_of(*source.model, times);
-  return view::model_page(*source.model, title, passes.empty() ? nullptr : &options, measure ? &*measure : nullptr);
+  if (!passes.empty()) return view::steps_page(*source.model, title, options);
+  return view::model_page(*source.model, title, {.measure = measure ? &*measure : nullptr});
 }
 
 std::string diff_page(const nb::object& before, const nb::object& after, const std::string& name_before,

@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 
+#include "inspect/value_errors.h"
 #include "passes/catalog.h"
 #include "passes/onnx/quantize/quantize_weights.h"
 
@@ -23,28 +24,12 @@ constexpr double kNotFinite = std::numeric_limits<double>::infinity();
 
 bool is_of_floats(const EvalValue& v) { return v.array() != nullptr && is_float(v.array()->dtype()); }
 
-// The largest difference of two results, as a share of the largest number before.
-double difference(const Array& before, const Array& after) {
-  if (before.shape() != after.shape()) return kNotFinite;
-  double largest = 0, error = 0;
-  for (int64_t i = 0; i < before.size(); ++i) {
-    const double x = before.double_at(i), y = after.double_at(i);
-    if (x == y || !std::isfinite(x)) continue;
-    if (!std::isfinite(y)) return kNotFinite;
-    error = std::max(error, std::abs(x - y));
-    largest = std::max(largest, std::abs(x));
-  }
-  for (int64_t i = 0; error > 0 && i < before.size(); ++i) {
-    if (const double x = before.double_at(i); std::isfinite(x)) largest = std::max(largest, std::abs(x));
-  }
-  return error == 0 ? 0 : largest == 0 ? kNotFinite : error / largest;
-}
-
+// The largest relative error of the results.
 double difference(const Results& before, const Results& after) {
   double error = 0;
   for (size_t i = 0; i < before.size(); ++i) {
     if (!is_of_floats(before[i])) continue;
-    error = std::max(error, is_of_floats(after[i]) ? difference(*before[i].array(), *after[i].array()) : kNotFinite);
+    error = std::max(error, is_of_floats(after[i]) ? relative_error(*before[i].array(), *after[i].array()) : kNotFinite);
   }
   return error;
 }

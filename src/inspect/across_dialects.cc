@@ -4,6 +4,9 @@
 
 #include <cstring>
 #include <limits>
+#include <memory>
+
+#include "eval/elements.h"
 
 namespace sardonyx {
 namespace {
@@ -25,7 +28,28 @@ TensorPtr with_dtype(const Array& a, DType to, std::vector<int64_t> shape) {
   return Tensor::own(to, std::move(shape), std::move(bytes));
 }
 
+const Type* type_of(const Port& p) {
+  const Type* t = p.declared != nullptr ? p.declared : p.value != nullptr ? p.value->type() : p.use->value->type();
+  return t != nullptr && t->kind() == TypeKind::kState ? t->element() : t;
+}
+
 }  // namespace
+
+EvalValue converted(const EvalValue& v, const Port& to) {
+  const Array* a = v.array();
+  const Type* t = type_of(to);
+  const auto is_number = [](DType d) { return is_float(d) || is_integer(d) || d == DType::kBool; };
+  if (a == nullptr || t == nullptr || !t->is_tensor() || t->dtype() == a->dtype() || !is_number(t->dtype()) ||
+      !is_number(a->dtype()))
+    return v;
+  std::vector<double> values;
+  for (int64_t i = 0; i < a->size(); ++i)
+    values.push_back(is_float(a->dtype()) ? a->double_at(i) : static_cast<double>(a->int_at(i)));
+  auto bytes = std::make_shared<std::vector<std::byte>>(byte_size(t->dtype(), values.size()));
+  Array out(t->dtype(), a->shape(), bytes->data(), bytes);
+  eval::store<double>(out, 0, a->size(), values.data());
+  return out;
+}
 
 std::vector<EvalValue> inputs_of_lowered(const Model& coreml, std::span<const EvalValue> inputs) {
   std::vector<EvalValue> given;

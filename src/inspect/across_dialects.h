@@ -1,4 +1,4 @@
-// Runs a Core ML program in place of the ONNX model that it was lowered from.
+// Values that go from a model of one dialect to one of another.
 #pragma once
 
 #include <span>
@@ -8,6 +8,9 @@
 #include "sardonyx/ir.h"
 
 namespace sardonyx {
+
+// The value with the element type that the port has: Core ML has fewer of them. Others than numbers stay.
+EvalValue converted(const EvalValue& v, const Port& to);
 
 // Inputs of an ONNX model, by position, in the element types and ranks of Core ML's interface. Absent ones
 // stay so. Throws kInvalidArgument for an integer that has more than 32 bits, and for what is no tensor.

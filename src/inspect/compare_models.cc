@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 
-#include "eval/elements.h"
+#include "inspect/across_dialects.h"
 #include "passes/loading.h"
 #include "rewrite/pass.h"
 #include "rewrite/values.h"
@@ -38,28 +37,6 @@ void check_interfaces(const Model& a, const Model& b) {
   if (a.graph().outputs().size() != b.graph().outputs().size())
     refuse(fmt::format("the models have {} and {} results", a.graph().outputs().size(), b.graph().outputs().size()),
            "expected equal numbers");
-}
-
-const Type* type_of(const Port& p) {
-  const Type* t = p.declared != nullptr ? p.declared : p.value != nullptr ? p.value->type() : p.use->value->type();
-  return t != nullptr && t->kind() == TypeKind::kState ? t->element() : t;
-}
-
-// The value with the dtype that the port has. Core ML has fewer of them.
-EvalValue converted(const EvalValue& v, const Port& to) {
-  const Array* a = v.array();
-  const Type* t = type_of(to);
-  const auto is_number = [](DType d) { return is_float(d) || is_integer(d) || d == DType::kBool; };
-  if (a == nullptr || t == nullptr || !t->is_tensor() || t->dtype() == a->dtype() || !is_number(t->dtype()) ||
-      !is_number(a->dtype()))
-    return v;
-  std::vector<double> values;
-  for (int64_t i = 0; i < a->size(); ++i)
-    values.push_back(is_float(a->dtype()) ? a->double_at(i) : static_cast<double>(a->int_at(i)));
-  auto bytes = std::make_shared<std::vector<std::byte>>(byte_size(t->dtype(), values.size()));
-  Array out(t->dtype(), a->shape(), bytes->data(), bytes);
-  eval::store<double>(out, 0, a->size(), values.data());
-  return out;
 }
 
 // A model and the package that was made from it.

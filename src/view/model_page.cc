@@ -77,6 +77,18 @@ std::vector<double> numbers_of(const NodeMeasure& measure, const Picture& p) {
   return by_node;
 }
 
+// The errors of the last step's values, by value of the picture.
+std::vector<double> errors_of(const ValueErrors& errors, const Picture& p) {
+  std::vector<double> by_value(p.values.size(), -1);
+  p.each_of_last_step([&](const Node& n, uint32_t at) {
+    for (size_t i = 0; i < n.num_results(); ++i) {
+      if (const auto known = errors.find(n.result(i)); known != errors.end())
+        by_value[p.nodes[at].first_value + i] = known->second;
+    }
+  });
+  return by_value;
+}
+
 bool has_open_sizes(const Model& m) {
   return std::ranges::any_of(m.graph().inputs(),
                              [](const Port& p) { return p.value->ranked() && !p.value->type()->is_static(); });
@@ -123,25 +135,32 @@ std::string scene_of(const Model& m, const Picture& picture, SceneOptions option
   return scene_json(picture, options);
 }
 
-std::string model_page(Model& m, const std::filesystem::path& file, const OptimizeOptions* passes, const NodeMeasure* measure) {
+std::string steps_page(Model& m, const std::filesystem::path& file, const OptimizeOptions& passes) {
   require_page();
-  if (passes != nullptr) {
-    Steps steps(file);
-    Observers observers;
-    OptimizeOptions options = *passes;
-    observers.add(options.request.observer);
-    observers.add(&steps);
-    options.request.observer = observers.get();
-    options.hint = false;  // it would optimize once more
-    optimize_model(m, options);
-    return page(steps.scene());
-  }
+  Steps steps(file);
+  Observers observers;
+  OptimizeOptions options = passes;
+  observers.add(options.request.observer);
+  observers.add(&steps);
+  options.request.observer = observers.get();
+  options.hint = false;  // it would optimize once more
+  optimize_model(m, options);
+  return page(steps.scene());
+}
+
+std::string model_page(const Model& m, const std::filesystem::path& file, const PageExtras& extras) {
+  require_page();
   Picture picture;
-  SceneOptions options{.title = title_of(file), .facts = page_facts(m)};
+  SceneOptions options{.title = title_of(file), .facts = page_facts(m), .curve = extras.curve};
   picture.add(m, "");
-  if (measure != nullptr) {
-    options.measures.emplace_back(measure->name, numbers_of(*measure, picture));
-    options.color = "=" + measure->name;
+  if (extras.measure != nullptr) {
+    options.measures.emplace_back(extras.measure->name, numbers_of(*extras.measure, picture));
+    options.color = "=" + extras.measure->name;
+  }
+  if (extras.errors != nullptr) {
+    options.errors = errors_of(*extras.errors, picture);
+    options.facts.emplace_back("errors against", title_of(extras.reference));
+    options.color = "error";
   }
   return page(scene_of(m, picture, std::move(options), file));
 }

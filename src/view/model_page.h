@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "inspect/value_errors.h"
 #include "sardonyx/convert.h"
 #include "view/scene.h"
 
@@ -28,11 +29,19 @@ std::string title_of(const std::filesystem::path& file);
 // that are beside `file` or in this folder.
 std::string scene_of(const Model& m, const Picture& picture, SceneOptions options, const std::filesystem::path& file);
 
-// The page of a model whose types were inferred; with `passes`, the page of each step of that optimization,
-// which changes the model (then without a measure). `file`: where the model lies, for its title and for
-// source files beside it.
-std::string model_page(Model& m, const std::filesystem::path& file, const OptimizeOptions* passes = nullptr,
-                       const NodeMeasure* measure = nullptr);
+// What a page shows of a model besides its graph.
+struct PageExtras {
+  const NodeMeasure* measure = nullptr;
+  const ValueErrors* errors = nullptr;
+  std::string reference;  // the file that the errors are relative to
+  Curve curve;            // of the optimization that wrote it
+};
+
+// The page of a model whose types were inferred. `file`: where the model lies, for its title and for source
+// files beside it.
+std::string model_page(const Model& m, const std::filesystem::path& file, const PageExtras& extras = {});
+// The page of each step of an optimization, which changes the model.
+std::string steps_page(Model& m, const std::filesystem::path& file, const OptimizeOptions& passes);
 
 // The page of two models, whose types were inferred. Measures of both, or of none, are given.
 std::string diff_page(const Model& before, const Model& after, const std::string& name_before, const std::string& name_after,

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <deque>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "dialects/operator_kinds.h"
@@ -126,6 +128,8 @@ class Scene {
       w.numbers(name, by_row);
     }
     w.close();
+    if (!options_.errors.empty()) w.numbers("errors", errors());
+    if (!options_.curve.points.empty()) w.value("curve", curve());
     ordered_json sources = ordered_json::object();
     for (const auto& [file, text] : options_.sources) sources[file] = text;
     w.value("sources", sources);
@@ -275,6 +279,24 @@ class Scene {
       list.push_back({e.step, row_of_[e.node], e.op, e.attrs, e.origin, inputs, e.types});
     }
     return list;
+  }
+
+  // Of the results of nodes, in their order. JSON has no infinity.
+  std::vector<double> errors() const {
+    std::vector<double> list;
+    for (const uint32_t node : rows_.node_of) {
+      const PictureNode& n = p_.nodes[node];
+      for (uint32_t i = 0; i < n.num_values; ++i)
+        list.push_back(std::min(options_.errors[n.first_value + i], std::numeric_limits<double>::max()));
+    }
+    return list;
+  }
+
+  ordered_json curve() const {
+    ordered_json points = ordered_json::array();
+    for (const PrecisionPoint& p : options_.curve.points)
+      points.push_back({p.types, p.bytes, std::isfinite(p.error) ? ordered_json(p.error) : ordered_json()});
+    return {{"points", points}, {"chosen", options_.curve.chosen}};
   }
 
   // Names are kept between newlines.

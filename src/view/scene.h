@@ -6,16 +6,25 @@
 #include <utility>
 #include <vector>
 
+#include "sardonyx/convert.h"
 #include "view/picture.h"
 
 namespace sardonyx::view {
+
+// What optimize --max-error tried.
+struct Curve {
+  std::vector<PrecisionPoint> points;  // empty: it did not run
+  size_t chosen = 0;                   // the point that the model has
+};
 
 struct SceneOptions {
   std::string title;
   std::vector<std::pair<std::string, std::string>> facts;             // about the model, for the panel
   bool is_diff = false;                                               // two steps are two models
   std::vector<std::pair<std::string, std::vector<double>>> measures;  // by node: "FLOPs", "milliseconds", to color by
-  std::string color;  // what the page colors by first: "=" and the name of a measure; empty: the kind of operator
+  std::vector<double> errors;  // by value: relative to another model, -1 where it has none; empty: no model
+  Curve curve;
+  std::string color;  // what the page colors by first: "=" and the name of a measure; "error"; empty: the kind of operator
   // The text of source files that nodes name and that exist.
   std::vector<std::pair<std::string, std::string>> sources;
 };

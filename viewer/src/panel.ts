@@ -1,5 +1,6 @@
 // The panel beside the drawing. Texts of the model become text nodes, never markup.
-import { quantity } from "./colors";
+import { errorText, quantity } from "./colors";
+import { drawing } from "./curve";
 import { type Constant, type Scene, absent } from "./scene";
 
 type Child = Node | string | null;
@@ -35,9 +36,20 @@ export class Panel {
     this.at.replaceChildren(
       element("h2", {}, scene.title),
       table(scene.facts),
+      ...this.curve(),
       element("h3", {}, "Operators"),
       table(ops.map(([name, count]) => [name, String(count)])),
     );
+  }
+
+  // What optimize --max-error tried.
+  private curve(): Node[] {
+    const { curve } = this.scene;
+    if (!curve) return [];
+    const row = ({ types, bytes: size, error }: (typeof curve.points)[0]): [string, string] => [
+      types, `${bytes(size)}, ${errorText(error ?? Infinity)}`,
+    ]; // prettier-ignore
+    return [element("h3", {}, "Error and size"), drawing(curve), table(curve.points.map(row), curve.chosen)];
   }
 
   showGroup(index: number): void {
@@ -89,6 +101,8 @@ export class Panel {
     const attrs = scene.attrs(row);
     if (attrs.length > 0) parts.push(element("h3", {}, "Attributes"), table(attrs));
     const amounts: [string, string][] = [["parameters", bytes(scene.parameterBytes(row))]];
+    const stored = scene.storedType(row);
+    if (stored) amounts.push(["weights stored as", stored]);
     for (const [name, all] of Object.entries(scene.measures)) amounts.push([name, quantity(all[row])]);
     parts.push(element("h3", {}, "Sizes"), table(amounts));
     const origin = scene.origin(row);
@@ -147,7 +161,13 @@ export class Panel {
     const mostUsers = 40;
     const list = element("dl");
     for (let v = this.scene.firstValue[row]; v < this.scene.firstValue[row + 1]; ++v) {
-      list.append(element("dt", {}, this.scene.valueLabel(v), " ", element("code", {}, this.scene.type(v))));
+      const error = this.scene.errorOf(v);
+      list.append(
+        element(
+          "dt", {}, this.scene.valueLabel(v), " ", element("code", {}, this.scene.type(v)),
+          error === null ? null : element("span", { className: "error" }, ` error ${errorText(error)}`),
+        ), // prettier-ignore
+      );
       const users = this.scene.users_of(v);
       const dd = element("dd", {}, users.length === 0 && !this.scene.isOutput[v] ? "not used" : "");
       for (const user of users.slice(0, mostUsers)) dd.append(this.link(user, `${this.scene.op(user).name} ${this.scene.names[user]}`), " ");
@@ -178,8 +198,12 @@ export class Panel {
   }
 }
 
-function table(rows: [string, string][]): HTMLElement {
+// `chosen`: the number of a row that stands out.
+function table(rows: [string, string][], chosen = -1): HTMLElement {
   const body = element("table");
-  for (const [k, v] of rows) body.append(element("tr", {}, element("th", {}, k), element("td", {}, v)));
+  rows.forEach(([k, v], i) => {
+    const className = i === chosen ? "chosen" : "";
+    body.append(element("tr", { className }, element("th", {}, k), element("td", {}, v)));
+  });
   return body;
 }

@@ -35,6 +35,8 @@ interface Written {
   steps: [string, number, number, number, number, number][];
   edits: [number, number, number, number, number, number[], number[]][];
   measures: Record<string, number[]>;
+  errors?: number[];
+  curve?: { points: [string, number, number | null][]; chosen: number };
   color?: string;
   sources: Record<string, string>;
 }
@@ -115,6 +117,17 @@ function named(names: Names): string[] {
 
 export const absent = -1;
 
+// "f32" of "f32[3,5]".
+export function elementType(type: string): string {
+  return /^\w+/.exec(type)?.[0] ?? "";
+}
+
+// What optimize --max-error tried; an error of null is infinite.
+export interface Curve {
+  points: { types: string; bytes: number; error: number | null }[];
+  chosen: number;
+}
+
 export class Scene {
   readonly title: string;
   readonly facts: Pairs;
@@ -127,6 +140,8 @@ export class Scene {
   readonly steps: Step[];
   readonly sources: Record<string, string>;
   readonly measures: Record<string, number[]>;
+  readonly curve: Curve | null;
+  readonly hasErrors: boolean;
   readonly color: string;
   readonly names: string[]; // by row
   readonly valueNames: string[];
@@ -155,6 +170,10 @@ export class Scene {
     this.isDiff = w.diff;
     this.sources = w.sources;
     this.measures = w.measures;
+    this.curve = w.curve
+      ? { points: w.curve.points.map(([types, bytes, error]) => ({ types, bytes, error })), chosen: w.curve.chosen }
+      : null;
+    this.hasErrors = w.errors !== undefined;
     this.color = w.color ?? "";
     const n = (this.rows = w.nodes.op.length);
     this.ops = w.ops.map(([name, domain, version, kind, slots, lists]) => ({ name, domain, version, kind, slots, lists }));
@@ -363,6 +382,49 @@ export class Scene {
     let bytes = 0;
     for (let v = this.firstValue[row]; v < this.firstValue[row + 1]; ++v) bytes += this.typeBytes(v);
     return bytes;
+  }
+
+  // How far a value is from the other model's, as a share of the largest element there; null: it has no counterpart.
+  errorOf(value: number): number | null {
+    const error = this.written.errors?.[value - this.written.inputs] ?? -1;
+    if (value < this.written.inputs || error < 0) return null;
+    return error === Number.MAX_VALUE ? Infinity : error;
+  }
+  // The largest of a row's results.
+  error(row: number): number | null {
+    let largest: number | null = null;
+    for (let v = this.firstValue[row]; v < this.firstValue[row + 1]; ++v) {
+      const error = this.errorOf(v);
+      if (error !== null) largest = Math.max(largest ?? 0, error);
+    }
+    return largest;
+  }
+
+  // The type in which the weights of a row are stored: of the largest constant that it reads, also behind nodes that
+  // read nothing but constants, as those that expand narrow weights. "" if none has more than 64 bytes.
+  storedType(row: number): string {
+    const found = this.largestConstant(row, 0);
+    return found && found.bytes > 64 ? elementType(found.type) : "";
+  }
+  private largestConstant(row: number, depth: number): Constant | null {
+    const deepest = 8;
+    let largest: Constant | null = null;
+    for (const ref of this.inputs(row)) {
+      let found: Constant | null = null;
+      if (ref < absent) found = this.constant(ref);
+      else if (ref >= 0 && depth < deepest && this.readsConstantsOnly(ref)) found = this.largestConstant(this.valueRow[ref], depth + 1);
+      if (found && (!largest || found.bytes > largest.bytes)) largest = found;
+    }
+    return largest;
+  }
+  // Whether a value does not depend on inputs.
+  private readsConstantsOnly(value: number): boolean {
+    const deepest = 8;
+    const all = (v: number, depth: number): boolean => {
+      const row = this.valueRow[v];
+      return row >= 0 && depth < deepest && !this.bodies.has(row) && this.inputs(row).every((r) => r < 0 || all(r, depth + 1));
+    };
+    return all(value, 0);
   }
 
   // The name of operand i of a row, as its operator calls it.

@@ -118,13 +118,18 @@ class MilWriter {
     const Tensor* tensor;
   };
 
+  // In one function, passes have merged equal weights. What is computed as a whole would be computed twice.
+  bool may_be_same(const Tensor& t) const { return m_.functions().size() > 1 || !t.is_deferred() || t.reads_in_pieces(); }
+
   // Stores equal weights of one file once: functions that share weights may have folded the same constant
   // separately. If all weights are merely copied, they stay in place, duplicates included: then none has to
   // be read, and the file is copied in few pieces.
   void tie_same(const std::vector<Wanted>& wanted) {
     for (size_t begin = 0, end = 0; begin < wanted.size(); begin = end) {
       std::vector<const Tensor*> tensors;
-      for (; end < wanted.size() && wanted[end].file == wanted[begin].file; ++end) tensors.push_back(wanted[end].tensor);
+      for (; end < wanted.size() && wanted[end].file == wanted[begin].file; ++end) {
+        if (may_be_same(*wanted[end].tensor)) tensors.push_back(wanted[end].tensor);
+      }
       if (wanted[end - 1].old != UINT64_MAX) continue;  // new weights come last
       for (const auto& [later, first] : find_same(tensors, record_.model.sources)) {
         place_of_.erase(later);

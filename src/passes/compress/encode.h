@@ -9,6 +9,10 @@
 
 namespace sardonyx::compress {
 
+// If all weights have more bytes, codes of those with so many elements are computed when they are read.
+constexpr size_t kManyBytes = size_t{1} << 30;
+constexpr int64_t kLargeSize = 1 << 16;
+
 struct Codes {
   TensorPtr codes, scales, zeros;  // zeros: null for signed codes
 };

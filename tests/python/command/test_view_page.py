@@ -485,7 +485,7 @@ def test_damaged_steps_are_one_error(net, tmp_path):
     for arguments, message in (
         (("view", tmp_path / "gone.sxt", "-o", page), "gone.sxt"),
         (("view", tmp_path / "steps.sxt"), "add -o page.html"),
-        (("view", tmp_path / "steps.sxt", "-o", page, "--passes", "onnx"), "--passes runs one"),
+        (("view", tmp_path / "steps.sxt", "-o", page, "--passes", "onnx"), "--passes is for models"),
         (("optimize", net, "-o", tmp_path / "x.onnx", "--trace", tmp_path / "x.html"), "does not end in .sxt"),
         (
             ("optimize", net, tmp_path / "small.onnx", "-o", f"{tmp_path}/many/", "--trace", tmp_path / "x.sxt"),

@@ -1,10 +1,14 @@
 """Weights of Core ML programs in fewer bits: what is stored, read back by coremltools, and what it loses."""
 
+import re
+import subprocess
+
 import command
 import numpy as np
 import onnx
 import pytest
 import sardonyx
+from large_weights import first_row, save_with_holes
 from onnx import numpy_helper
 from sardonyx import coreml
 
@@ -343,3 +347,45 @@ def test_zeros_and_fewer_bits(weights, op, bound, precision, tmp_path):
     assert 0 < error_of(w, found) < bound
     assert any(op in name for name in coreml.load(package).op_counts())
     assert stored_bytes(package) < (1 / 8 + (0.5 if "int8" in weights else 0.25)) * w.size + 1000
+
+
+def constants(package):
+    """The type and hash of each constant of a package, by those of what reads it."""
+    text = command.sardonyx("view", package).stdout
+    stored = dict(re.findall(r"^  (%\d+) = (.*)$", text, re.M))
+    return {
+        name: [stored[c] for c in re.findall(r"%\d+", operands)]
+        for name, operands in re.findall(r"^  (w\d+)\w* = constexpr_\w+\((.*?)\)", text, re.M)
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("weights", "target", "precision", "limit"),
+    [("int4", NEW, "f32", 90), ("uint4", NEW, "f16", 150), ("int8", OLD, "f16", 150)],
+)
+def test_more_weights_than_memory_needs_are_narrowed_while_they_are_written(
+    weights, target, precision, limit, tmp_path
+):
+    rows, columns, count = 32 * 79, 5003, 61  # 3.1 GB; in half precision, a weight is in memory as floats
+    many = save_with_holes(tmp_path / "many", rows, columns, count)
+    few = save_with_holes(tmp_path / "few", rows, columns, 3)
+    how = ["--precision", precision, "--target", target, "--quiet"]
+    limited = ["prlimit", f"--data={limit}000000", command.BUILD / "sardonyx"]
+    narrow = ["--weights", weights]
+    subprocess.run([*limited, "convert", many, "-o", tmp_path / "many.mlpackage", *narrow, *how], check=True)
+    command.sardonyx("convert", few, "-o", tmp_path / "few.mlpackage", *narrow, *how)
+    found, expected = constants(tmp_path / "many.mlpackage"), constants(tmp_path / "few.mlpackage")
+    assert len(found) == count and len(expected) == 3
+    for i, floats in enumerate(decompressed(tmp_path / "few.mlpackage")):
+        np.testing.assert_allclose(floats[0], first_row(i, columns), rtol=0.5 if "4" in weights else 0.01)
+        assert not floats[1:].any()
+    for name, parts in expected.items():
+        assert found[name] == parts and len(parts) >= 2, name
+    if precision == "f32":  # a package, too
+        command.sardonyx("convert", many, "-o", tmp_path / "wide.mlpackage", *how)
+        package = tmp_path / "again.mlpackage"
+        subprocess.run(
+            [*limited, "optimize", tmp_path / "wide.mlpackage", "-o", package, *narrow, "--quiet"], check=True
+        )
+        assert constants(package) == found

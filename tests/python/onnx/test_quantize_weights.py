@@ -11,6 +11,7 @@ import pytest
 import sardonyx
 from command import BUILD
 from command import sardonyx as command
+from large_weights import first_row, save_with_holes
 from onnx import numpy_helper
 
 TYPES = ["int8", "uint8", "int4", "uint4"]
@@ -686,31 +687,15 @@ def test_the_command(tmp_path):
 @pytest.mark.slow
 def test_more_weights_than_memory_needs_are_narrowed_while_they_are_written(tmp_path):
     rows, columns, count = 2503, 5003, 23  # 1.15 GB, nearly all of it a hole in the file
-    size = rows * columns * 4
-    nodes = "".join(f"y{i} = MatMul(x, w{i})\n" for i in range(count))
-    results = ", ".join(f"float[2, {columns}] y{i}" for i in range(count))
-    proto = onnx.parser.parse_model(
-        f'<ir_version: 10, opset_import: ["": 21]> g (float[2, {rows}] x) => ({results}) {{ {nodes} }}'
-    )
-    with (tmp_path / "weights.bin").open("wb") as file:
-        file.truncate(size * count)
-        for i in range(count):
-            weight = onnx.TensorProto(name=f"w{i}", data_type=onnx.TensorProto.FLOAT, dims=[rows, columns])
-            weight.data_location = onnx.TensorProto.EXTERNAL
-            for key, value in {"location": "weights.bin", "offset": i * size, "length": size}.items():
-                weight.external_data.add(key=key, value=str(value))
-            proto.graph.initializer.append(weight)
-            file.seek(i * size)
-            file.write(np.arange(i + 1, i + columns + 1, dtype=np.float32).tobytes())  # the first row
-    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
-    arguments = ["optimize", tmp_path / "m.onnx", "-o", tmp_path / "s.onnx", "--weights", "int4", "--quiet"]
+    model = save_with_holes(tmp_path, rows, columns, count)
+    arguments = ["optimize", model, "-o", tmp_path / "s.onnx", "--weights", "int4", "--quiet"]
     subprocess.run(["prlimit", "--data=120000000", BUILD / "sardonyx", *arguments], check=True)
     narrow = onnx.load(tmp_path / "s.onnx")
     stored = {t.name: t for t in narrow.graph.initializer}
     for i in (0, 22):
         codes = numpy_helper.to_array(stored[f"w{i}_quantized"]).astype(np.float32)
         scales = numpy_helper.to_array(stored[f"w{i}_scale"])
-        assert np.allclose(codes[0] * scales[0], np.arange(i + 1, i + columns + 1), rtol=1e-6, atol=0)
+        assert np.allclose(codes[0] * scales[0], first_row(i, columns), rtol=1e-6, atol=0)
         assert not codes[1:].any()
 
 

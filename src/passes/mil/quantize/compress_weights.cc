@@ -14,6 +14,9 @@
 //   sparse-int8     (iOS 18) what sparse keeps, as int8: constexpr_sparse_blockwise_shift_scale before it
 //   sparse-palette4 (iOS 18) what sparse keeps, in a palette of 16 for the tensor: constexpr_lut_to_sparse
 //
+// If all weights are more than 1 GiB, integers are computed while they are written, so that one weight at a
+// time is in memory.
+//
 // A weight with several users is stored once. What stops it: few elements; a user other than these operands;
 // fewer than two axes; elements that are infinite or NaN. Relaxed: results change by what fewer bits lose.
 #include "passes/mil/quantize/compress_weights.h"
@@ -185,8 +188,11 @@ class Compressor {
     check_target(Rewriter(top, context_).version(), wanted_);
     const compress::Filter filter{wanted_.min_elements, split_names(context_.options().text("only", ""), '\n')};
     bool changed = false;
-    for (Value* v : compress::large_constants(top, filter) | std::views::reverse)
-      changed |= compress(*v);  // each comes before those that are there
+    const std::vector<Value*> weights = compress::large_constants(top, filter);
+    size_t bytes = 0;
+    for (const Value* v : weights) bytes += v->constant()->byte_size();
+    are_many_ = bytes > compress::kManyBytes;
+    for (Value* v : weights | std::views::reverse) changed |= compress(*v);  // each comes before those that are there
     return changed;
   }
 
@@ -199,7 +205,7 @@ class Compressor {
     const Tensor& t = *v.constant();
     Value* made = nullptr;
     switch (wanted_.type.form) {
-      case Form::kIntegers: made = integers(b, t, *axes); break;
+      case Form::kIntegers: made = integers(b, v.constant(), *axes); break;
       case Form::kPalette: made = palette(b, t, *axes); break;
       case Form::kSparse: made = zeros(b, t); break;
       case Form::kSparseIntegers: made = zeros_and_integers(b, t, *axes); break;
@@ -231,7 +237,8 @@ class Compressor {
 
   // These return null if an element is infinite or NaN. New ops are the first of the graph.
 
-  Value* integers(Rewriter& b, const Tensor& t, const Axes& axes) {
+  Value* integers(Rewriter& b, const TensorPtr& weight, const Axes& axes) {
+    const Tensor& t = *weight;
     std::vector<int64_t> extents(t.shape().begin(), t.shape().end());
     extents[axes.channel] = 1;
     if (wanted_.block > 0) {
@@ -243,7 +250,9 @@ class Compressor {
     const int64_t channels = t.shape()[axes.channel];
     std::vector<int64_t> scales = grouping.counts();
     if (is_vector) scales = channels == 1 ? std::vector<int64_t>{} : std::vector<int64_t>{channels};  // must be a scalar
-    const auto made = compress::encode(t, grouping, wanted_.type.codes, scales);
+    const auto made = are_many_ && t.size() >= compress::kLargeSize
+                          ? compress::encode_when_read(weight, grouping, wanted_.type.codes, scales)
+                          : compress::encode(t, grouping, wanted_.type.codes, scales);
     if (!made) return nullptr;
     if (!is_vector)
       return b.constexpr_blockwise_shift_scale({.data = made->codes, .offset = made->zeros, .scale = made->scales});
@@ -348,6 +357,7 @@ class Compressor {
   PassContext& context_;
   const Wanted wanted_;
   std::map<std::pair<const Graph*, std::vector<int64_t>>, Value*> zero_points_;
+  bool are_many_ = false;  // too many to hold their codes
 };
 
 }  // namespace

@@ -49,10 +49,6 @@ constexpr int kChannelOpset = 13;
 constexpr int kNarrowIrVersion = 10;             // the first that knows types of 4 bits
 constexpr int64_t kMostSums = int64_t{1} << 28;  // in single precision, of what weights are multiplied with
 
-// Codes of large weights are computed when they are written, if all weights together are larger.
-constexpr size_t kMany = size_t{1} << 30;
-constexpr int64_t kLarge = 1 << 16;  // elements
-
 struct Wanted {
   DType type = DType::kI8;
   int64_t block = 0;  // 0: a scale for each channel
@@ -201,7 +197,7 @@ class WeightQuantizer {
     for (Value* v : compress::large_constants(top_, filter_)) add(*v, weights);
     size_t bytes = 0;
     for (const Weight& w : weights) bytes += w.value->constant()->byte_size();
-    are_many_ = bytes > kMany;
+    are_many_ = bytes > compress::kManyBytes;
     for (size_t first = 0, end = 0; first < weights.size(); first = end) {
       end = learn(weights, first);
       for (const Weight& w : std::span(weights).subspan(first, end - first)) narrow(w);
@@ -286,7 +282,7 @@ class WeightQuantizer {
     }
     if (!is_packed) require_opset(t.dtype());
     const compress::Moments* moments = moments_of(w);
-    auto made = are_many_ && moments == nullptr && !is_packed && t.size() >= kLarge
+    auto made = are_many_ && moments == nullptr && !is_packed && t.size() >= compress::kLargeSize
                     ? compress::encode_when_read(v.constant(), blocks.grouping, wanted_.type, blocks.scale_shape)
                     : compress::encode(t, blocks.grouping, wanted_.type, blocks.scale_shape,
                                        {.moments = moments, .channel = w.axes.channel});
