@@ -174,10 +174,12 @@ nb::dict dict_of(const OptimizeReport& r) {
     point["types"] = p.types;
     point["bytes"] = p.bytes;
     point["error"] = p.error;
+    point["time"] = p.time ? nb::object(nb::float_(*p.time)) : nb::object(nb::none());
     curve.append(point);
   }
   d["precision_curve"] = curve;
   d["precision_chosen"] = r.precision_chosen;
+  d["precision_bound"] = r.precision_bound;
   d["has_metric"] = r.has_metric;
   d["faults"] = r.passes.faults;
   d["evaluations"] = r.passes.evaluations;

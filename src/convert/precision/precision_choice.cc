@@ -1,0 +1,287 @@
+#include "convert/precision/precision_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "convert/precision/half_parts.h"
+#include "convert/precision/trials.h"
+#include "convert/precision/weight_choice.h"
+#include "passes/catalog.h"
+#include "passes/onnx/quantize/quantize_weights.h"
+
+namespace sardonyx {
+namespace {
+
+constexpr double kNotFinite = std::numeric_limits<double>::infinity();
+constexpr size_t kPackTrials = 6;
+constexpr int kHalfTrials = 4;
+constexpr double kNear = 1.05;  // targets and errors that are not told apart
+
+// A model with more bytes may be chosen for its time: up to this share of the smallest, if it takes at most
+// that share of its time.
+constexpr double kMostBytes = 1.1, kLessTime = 0.8;
+
+// What a model computes in. Its weights may then become narrower.
+struct Base {
+  std::string types;
+  std::vector<PassRequest> passes = {};
+  bool is_half = false;
+  bool rounds_rest = true;  // weights of f32 that nothing narrows are stored in f16
+  double error = kNotFinite;
+  uint64_t bytes = 0;
+  WeightChoice::StoredWeights weights = {};
+};
+
+// A point of the curve.
+struct Tried {
+  std::vector<PassRequest> passes;
+  bool is_within = false;
+};
+
+Calibration first_half(const Calibration& runs) {
+  const auto end = runs.runs.begin() + static_cast<std::ptrdiff_t>(runs.runs.size() / 2);
+  return {.runs = {runs.runs.begin(), end}, .runner = runs.runner};
+}
+
+size_t count_of(const PipelineReport& report, std::string_view what) {
+  size_t sum = 0;
+  for (const PassReport& p : report.passes) {
+    for (const auto& [name, times] : p.counts) sum += name == what ? times : 0;
+  }
+  return sum;
+}
+
+std::string plural(size_t n, std::string_view what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
+
+bool stays_single(const PassRequest& request) {
+  const std::pair<std::string, std::string> single("precision", "f32");
+  return std::ranges::find(request.options, single) != request.options.end();
+}
+
+class Chooser {
+ public:
+  Chooser(const Model& m, const OptimizeOptions& options, const PassRequest& request, Calibration runs)
+      : m_(m), options_(options), request_(request), runs_(with_inputs(m, std::move(runs), choice_.warnings)) {
+    if (!options.calibrate.empty()) choice_.learned = first_half(runs_);
+  }
+
+  PrecisionChoice run() {
+    trials_.emplace(m_, runs_, options_.metric);
+    weights_.emplace(m_, *trials_, learned(), request_.observer);
+    choice_.bound = options_.metric
+                        ? options_.max_error
+                        : options_.max_error / (1 + weights_->spread() / std::sqrt(static_cast<double>(runs_.runs.size())));
+    choice_.curve.push_back(
+        {.types = "f32", .bytes = count_model(m_).bytes, .time = options_.runner ? std::optional(1.0) : std::nullopt});
+    tried_.push_back({.is_within = true});
+    const bool is_half = !stays_single(request_) && try_half();
+    // Without times, halves are as good as weights alone.
+    if (!is_half || options_.runner) offer({.types = "f32"});
+    if (!stays_single(request_) && options_.runner) try_integers();
+    choose();
+    return std::move(choice_);
+  }
+
+ private:
+  // Random inputs where none are given.
+  static Calibration with_inputs(const Model& m, Calibration runs, std::vector<std::string>& warnings) {
+    if (!runs.runs.empty()) return runs;
+    warnings.emplace_back("the error is of random inputs (help: --calibrate names real ones)");
+    for (uint64_t seed = 0; seed < 2; ++seed) {
+      auto& inputs = runs.runs.emplace_back(m.graph().inputs().size());
+      fill_inputs(m.graph(), inputs, seed);
+    }
+    return runs;
+  }
+
+  const Calibration* learned() const { return choice_.learned.runs.empty() ? nullptr : &choice_.learned; }
+
+  // Makes a model from one in single precision, measures it, and adds it to the curve.
+  double measure(Base& base, const NarrowWeights& names) {
+    auto made = clone_model(m_);
+    Tried tried{.passes = base.passes};
+    PrecisionPoint point{.types = base.types};
+    size_t kept = 0;
+    for (const PassRequest& request : base.passes)
+      kept += count_of(run_uncompared(*made, request), "in f32: the option keep names it");
+    if (kept > 0) point.types += fmt::format(" but for {}", plural(kept, "node"));
+    for (const auto& [type, of_type] : names) {
+      tried.passes.push_back(narrowing(type, of_type, learned()));
+      (void)run_uncompared(*made, tried.passes.back());
+      point.types += fmt::format(", {} {}", plural(of_type.size(), "weight"), type);
+    }
+    if (base.rounds_rest) {
+      PassRequest rest = narrowing("f16", {}, nullptr);
+      const size_t rounded = count_of(run_uncompared(*made, rest), "weights");
+      if (rounded > 0) {
+        point.types += fmt::format(", {} f16", plural(rounded, "weight"));
+        tried.passes.push_back(std::move(rest));
+      } else {
+        base.rounds_rest = false;
+      }
+    }
+    point.bytes = count_model(*made).bytes;
+    const RunModel run = trials_->prepare(*made);
+    point.error = worst_of(trials_->errors(run));
+    if (base.is_half && names.empty() && options_.runner)
+      point.error = std::max(point.error, worst_of(trials_->evaluated_errors(*made)));
+    tried.is_within = point.error <= choice_.bound;
+    if (tried.is_within && options_.runner) point.time = trials_->time(run);
+    choice_.curve.push_back(point);
+    tried_.push_back(std::move(tried));
+    return point.error;
+  }
+
+  // Measures what the base alone costs: with its other weights in f16, or, if that is too much, as they are.
+  // Returns whether it is within the bound.
+  bool settle(Base& base) {
+    base.error = measure(base, {});
+    if (base.error > choice_.bound && base.rounds_rest && (base.is_half || base.passes.empty())) {
+      base.rounds_rest = false;
+      base.error = base.passes.empty() ? 0 : measure(base, {});
+    }
+    if (base.error > choice_.bound) return false;
+    note_weights(base);
+    return true;
+  }
+
+  void note_weights(Base& base) const {
+    auto made = clone_model(m_);
+    for (const PassRequest& request : base.passes) (void)run_uncompared(*made, request);
+    base.weights = weights_->weights_in(*made);
+    base.bytes = base.passes.empty() && !base.rounds_rest ? choice_.curve.front().bytes : choice_.curve.back().bytes;
+    for (auto& [name, stored] : base.weights) {
+      if (base.rounds_rest && !stored.is_half) stored.bytes /= 2;
+    }
+  }
+
+  void offer(Base base) {
+    if (settle(base)) pack(base);
+  }
+
+  // Half precision for all nodes, or for those that stay within the bound.
+  bool try_half() {
+    PassRequest half = request_;
+    half.observer = nullptr;
+    half.options.emplace_back("precision", "f16");
+    Base base{.types = "f16", .passes = {half}, .is_half = true};
+    if (settle(base)) {
+      pack(base);
+      return true;
+    }
+    auto made = clone_model(m_);
+    (void)run_uncompared(*made, half);
+    HalfParts parts(m_, *made, *trials_);
+    parts.divide(choice_.bound, request_.observer);
+    double target = choice_.bound;
+    for (int i = 0; i < kHalfTrials; ++i) {
+      const auto names = parts.kept(target);
+      if (names.empty()) return false;
+      PassRequest partly = half;
+      partly.options.emplace_back("cast_to_half.keep", fmt::format("{}", fmt::join(names, ",")));
+      base = {.types = "f16", .passes = {std::move(partly)}, .is_half = true};
+      if (settle(base)) {
+        pack(base);
+        return true;
+      }
+      target *= std::clamp(0.9 * choice_.bound / base.error, 0.1, 0.8);
+    }
+    return false;
+  }
+
+  // Values in integers of 8 bits, by ranges that runs had or that each run has. Sessions tell whether that is
+  // faster. A runtime may refuse the operators.
+  void try_integers() {
+    const auto opset = m_.opset_version("").value_or(0);
+    const auto offer_passes = [&](std::string types, std::vector<std::string> passes) {
+      PassRequest request{.passes = std::move(passes), .strict = true, .calibration = learned()};
+      try {
+        auto made = clone_model(m_);
+        if (std::ranges::any_of(run_uncompared(*made, request).passes, &PassReport::changed))
+          offer({.types = std::move(types), .passes = {std::move(request)}});
+      } catch (const Error& e) {
+        choice_.warnings.push_back(fmt::format("{} was not tried: {}", types, e.message()));
+      }
+    };
+    if (learned() != nullptr && opset >= onnx::kStaticQuantization)
+      offer_passes("static int8", {"quantize_values", "quantize_products"});
+    if (opset >= onnx::kDynamicQuantization) offer_passes("dynamic int8", {"quantize_products"});
+  }
+
+  // Narrows as many weights as the bound allows: measures what the prediction chooses, and corrects the
+  // prediction by what was measured. Runtimes that join narrow weights with their products round more than
+  // single weights tell.
+  void pack(Base& base) {
+    const double floor = static_cast<double>(base.bytes) - weights_->most_saved(base.weights);
+    if (floor > kMostBytes * static_cast<double>(choice_.curve[smallest()].bytes)) return;
+    std::map<NarrowWeights, double> known;
+    double target = choice_.bound, good = 0, bad = kNotFinite;  // `good` stayed within the bound, `bad` did not
+    while (known.size() < kPackTrials && target > 0 && bad > kNear * good) {
+      const auto names = weights_->cheapest(base.weights, base.error, target);
+      if (names.empty()) return;
+      const auto [at, is_new] = known.try_emplace(names);
+      if (is_new) at->second = measure(base, names);
+      const double error = at->second;
+      (error > choice_.bound ? bad : good) = target;
+      if (error <= choice_.bound && error * kNear > choice_.bound) return;
+      target = good > 0 && std::isfinite(bad) ? std::sqrt(good * bad)
+               : std::isfinite(bad)           ? target * std::clamp(0.95 * choice_.bound / error, 0.5, 0.95)
+                                              : target * std::clamp(0.95 * choice_.bound / std::max(error, 1e-30), 1.05, 4.0);
+    }
+  }
+
+  // The point with the fewest bytes within the bound.
+  size_t smallest() const {
+    size_t best = 0;
+    for (size_t i = 0; i < tried_.size(); ++i) {
+      if (tried_[i].is_within && choice_.curve[i].bytes < choice_.curve[best].bytes) best = i;
+    }
+    return best;
+  }
+
+  void choose() {
+    const PrecisionPoint& small = choice_.curve[choice_.chosen = smallest()];
+    for (size_t i = 0; i < tried_.size() && small.time; ++i) {
+      const PrecisionPoint& p = choice_.curve[i];
+      if (!tried_[i].is_within || static_cast<double>(p.bytes) > kMostBytes * static_cast<double>(small.bytes)) continue;
+      if (*p.time <= kLessTime * *small.time && *p.time < *choice_.curve[choice_.chosen].time) choice_.chosen = i;
+    }
+    choice_.passes = std::move(tried_[choice_.chosen].passes);
+    if (choice_.chosen == 0) say_what_is_least();
+  }
+
+  // What could have been chosen, if nothing was.
+  void say_what_is_least() {
+    const PrecisionPoint* least = nullptr;
+    for (const PrecisionPoint& p : choice_.curve) {
+      if (p.bytes < choice_.curve.front().bytes && p.error > 0 && (least == nullptr || p.error < least->error)) least = &p;
+    }
+    if (least == nullptr || !std::isfinite(least->error)) return;
+    const double needed = least->error * options_.max_error / choice_.bound;
+    choice_.warnings.push_back(
+        fmt::format("narrower types cost more: the least that makes the model smaller is {} ({})",
+                    options_.metric ? fmt::format("{:.3g}", needed) : fmt::format("{:.3g} %", 100 * needed), least->types));
+  }
+
+  PrecisionChoice choice_;
+  const Model& m_;
+  const OptimizeOptions& options_;
+  const PassRequest& request_;
+  const Calibration runs_;
+  std::optional<PrecisionTrials> trials_;
+  std::optional<WeightChoice> weights_;
+  std::vector<Tried> tried_;  // as the curve
+};
+
+}  // namespace
+
+PrecisionChoice choose_precision(const Model& m, const OptimizeOptions& options, const PassRequest& request, Calibration runs) {
+  return Chooser(m, options, request, std::move(runs)).run();
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,218 @@
+#include "convert/precision/weight_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "passes/catalog.h"
+#include "passes/onnx/quantize/quantize_weights.h"
+
+namespace sardonyx {
+namespace {
+
+struct NarrowType {
+  std::string_view name;  // as quantize_weights names it
+  int opset;              // that its DequantizeLinear needs, of half precision
+};
+constexpr NarrowType kTypes[] = {{"int8", 19}, {"uint4", 21}};
+
+constexpr int64_t kLeastElements = 256;  // of a weight that is worth a node
+constexpr double kNodeBytes = 200;       // of that node and its names in a file
+constexpr double kUsualSpread = 0.2;
+
+std::vector<TensorPtr> parts_of(const Node& dequantize) {
+  std::vector<TensorPtr> constants;
+  for (const Use& u : dequantize.operands()) constants.push_back(u.value != nullptr ? u.value->constant() : nullptr);
+  return constants;
+}
+
+// What the codes stand for.
+TensorPtr floats_of(const Node& dequantize) {
+  const auto results = evaluate_node(dequantize, parts_of(dequantize), SIZE_MAX);
+  SX_CHECK(results, "what quantize_weights writes can be evaluated");
+  return results->front();
+}
+
+// The squared deviations of errors from their mean, which is 1.
+struct Deviations {
+  double sum = 0;
+  size_t degrees = 0;  // of freedom
+
+  void add(const std::vector<double>& errors) {
+    double mean = 0;
+    for (const double e : errors) mean += e / static_cast<double>(errors.size());
+    if (errors.size() < 2 || !std::isfinite(mean) || mean == 0) return;
+    for (const double e : errors) sum += (e / mean - 1) * (e / mean - 1);
+    degrees += errors.size() - 1;
+  }
+};
+
+}  // namespace
+
+PassRequest narrowing(std::string_view type, const std::vector<std::string>& names, const Calibration* calibration) {
+  PassRequest request{.passes = {"quantize_weights"}, .strict = true, .calibration = calibration};
+  request.options.emplace_back("quantize_weights.type", std::string(type));
+  request.options.emplace_back("quantize_weights.min_elements", std::to_string(kLeastElements));
+  request.options.emplace_back("quantize_weights.only", fmt::format("{}", fmt::join(names, "\n")));
+  return request;
+}
+
+WeightChoice::WeightChoice(const Model& m, const PrecisionTrials& trials, const Calibration* learned, Observer* observer) {
+  const int opset = static_cast<int>(m.opset_version("").value_or(0));
+  for (const NarrowType& t : kTypes) {
+    if (opset >= t.opset) narrow_all(m, t.name, learned);
+  }
+  measure(m, trials, observer);
+}
+
+// Stores all weights of a copy of the model in one type.
+void WeightChoice::narrow_all(const Model& m, std::string_view type, const Calibration* learned) {
+  Model& made = *copies_.emplace_back(clone_model(m));
+  (void)run_uncompared(made, narrowing(type, {}, learned));
+  std::map<std::string_view, TensorPtr> before;
+  for (const Value* v : m.graph().constants()) before.emplace(v->name().view(), v->constant());
+  for (const Node& n : made.graph().nodes()) {
+    if (!n.is("DequantizeLinear")) continue;
+    std::string_view name = n.operands()[0].value->name().view();
+    if (!name.ends_with(onnx::kCodesSuffix)) continue;
+    name.remove_suffix(onnx::kCodesSuffix.size());
+    if (!before.contains(name)) continue;
+    Narrow& narrow = weights_[std::string(name)][type];
+    const auto parts = parts_of(n);
+    narrow.dequantize = &n;
+    for (const TensorPtr& t : parts) narrow.code_bytes += t != nullptr ? t->byte_size() : 0;
+    narrow.scale_bytes = parts[1]->byte_size();
+    narrow.code_bytes -= narrow.scale_bytes;
+  }
+}
+
+// The weights become inputs of a copy, so that one preparation serves all runs.
+void WeightChoice::measure(const Model& m, const PrecisionTrials& trials, Observer* observer) {
+  spread_ = kUsualSpread;
+  if (weights_.empty()) return;
+  auto probe = clone_model(m);
+  Graph& g = probe->graph();
+  std::vector<EvalValue> given;
+  std::vector<ByType*> measured;
+  for (Value* v : std::vector<Value*>(g.constants().begin(), g.constants().end())) {
+    const auto at = weights_.find(v->name().view());
+    if (at == weights_.end()) continue;
+    given.emplace_back(v->constant());
+    measured.push_back(&at->second);
+    Value* input = g.add_input(at->first + "_given", v->type());
+    g.replace_uses(*v, *input);
+    g.erase_constant(*v);
+  }
+  const RunModel run = trials.prepare(*probe);
+  Deviations deviations;
+  size_t done = 0;
+  for (size_t i = 0; i < measured.size(); ++i) {
+    const EvalValue whole = given[i];
+    for (auto& [type, narrow] : *measured[i]) {
+      given[i] = EvalValue(floats_of(*narrow.dequantize));
+      const auto errors = trials.errors(run, given);
+      narrow.error = worst_of(errors);
+      deviations.add(errors);
+    }
+    given[i] = whole;
+    if (observer != nullptr) observer->progress("weights", ++done, measured.size());
+  }
+  if (deviations.degrees > 0) spread_ = std::sqrt(deviations.sum / static_cast<double>(deviations.degrees));
+}
+
+WeightChoice::StoredWeights WeightChoice::weights_in(const Model& made) const {
+  StoredWeights found;
+  for (const Value* v : made.graph().constants()) {
+    if (!weights_.contains(v->name().view())) continue;
+    Stored& stored = found[std::string(v->name().view())];
+    stored.bytes += v->constant()->byte_size();
+    stored.is_half = v->dtype() == DType::kF16;
+  }
+  return found;
+}
+
+double WeightChoice::bytes_of(const Narrow& narrow, const Stored& stored) {
+  return kNodeBytes + static_cast<double>(narrow.code_bytes + narrow.scale_bytes / (stored.is_half ? 2 : 1));
+}
+
+// The types that cost the fewest bytes where an error counts `price` bytes for its square.
+NarrowWeights WeightChoice::assigned(const StoredWeights& weights, double price) const {
+  NarrowWeights names;
+  for (const auto& [name, stored] : weights) {
+    double least = static_cast<double>(stored.bytes);
+    std::string_view best;
+    for (const auto& [type, narrow] : weights_.find(name)->second) {
+      const double cost = bytes_of(narrow, stored) + price * narrow.error * narrow.error;
+      if (cost < least) std::tie(least, best) = std::pair(cost, type);
+    }
+    if (!best.empty()) names[best].push_back(name);
+  }
+  return names;
+}
+
+double WeightChoice::predicted(const NarrowWeights& names, double base) const {
+  double sum = base * base;
+  for (const auto& [type, of_type] : names) {
+    for (const std::string& name : of_type) {
+      const double error = weights_.at(name).at(type).error;
+      sum += error * error;
+    }
+  }
+  return std::sqrt(sum);
+}
+
+NarrowWeights WeightChoice::cheapest(const StoredWeights& weights, double base, double error) const {
+  double low = 1e-3, high = 1e24;  // prices, by factors
+  for (int i = 0; i < 100; ++i) {
+    const double price = std::sqrt(low * high);
+    (predicted(assigned(weights, price), base) <= error ? high : low) = price;
+  }
+  NarrowWeights names = assigned(weights, high);
+  fill(weights, error * error - std::pow(predicted(names, base), 2), names);
+  return names;
+}
+
+// Narrows further weights, one at a time those that save most, while their squared errors stay within `rest`.
+// One price for all leaves a rest where weights are few.
+void WeightChoice::fill(const StoredWeights& weights, double rest, NarrowWeights& names) const {
+  std::map<std::string_view, std::string_view> types;
+  for (const auto& [type, of_type] : names) {
+    for (const std::string& name : of_type) types[weights.find(name)->first] = type;
+  }
+  for (;;) {
+    double most = 0, square = 0;
+    std::string_view which, to;
+    for (const auto& [name, stored] : weights) {
+      const ByType& narrow = weights_.find(name)->second;
+      const auto at = types.find(name);
+      const auto now = at != types.end() ? narrow.find(at->second) : narrow.end();
+      const double before = now != narrow.end() ? bytes_of(now->second, stored) : static_cast<double>(stored.bytes);
+      const double error = now != narrow.end() ? now->second.error : 0;
+      for (const auto& [type, n] : narrow) {
+        const double saved = before - bytes_of(n, stored), added = n.error * n.error - error * error;
+        if (saved > most && added <= rest)
+          std::tie(most, square, which, to) = std::tuple(saved, added, std::string_view(name), type);
+      }
+    }
+    if (which.empty()) break;
+    types[which] = to;
+    rest -= square;
+  }
+  names.clear();
+  for (const auto& [name, type] : types) names[type].emplace_back(name);
+}
+
+double WeightChoice::most_saved(const StoredWeights& weights) const {
+  double saved = 0;
+  for (const auto& [type, names] : assigned(weights, 0)) {
+    for (const std::string& name : names) {
+      const Stored& stored = weights.find(name)->second;
+      saved += static_cast<double>(stored.bytes) - bytes_of(weights_.find(name)->second.at(type), stored);
+    }
+  }
+  return saved;
+}
+
+}  // namespace sardonyx
