@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "convert/precision/half_parts.h"
 #include "convert/precision/trials.h"
@@ -18,9 +19,11 @@ namespace sardonyx {
 namespace {
 
 constexpr double kNotFinite = std::numeric_limits<double>::infinity();
+constexpr double kUsualSpread = 0.25;  // of errors from run to run
 constexpr size_t kPackTrials = 6;
 constexpr int kHalfTrials = 4;
-constexpr double kNear = 1.05;  // targets and errors that are not told apart
+constexpr double kNear = 1.05;         // targets and errors that are not told apart
+constexpr double kLeastTarget = 1e-3;  // of parts in half precision, over the bound
 
 // A model with more bytes may be chosen for its time: up to this share of the smallest, if it takes at most
 // that share of its time.
@@ -73,9 +76,7 @@ class Chooser {
   PrecisionChoice run() {
     trials_.emplace(m_, runs_, options_.metric);
     weights_.emplace(m_, *trials_, learned(), request_.observer);
-    choice_.bound = options_.metric
-                        ? options_.max_error
-                        : options_.max_error / (1 + weights_->spread() / std::sqrt(static_cast<double>(runs_.runs.size())));
+    choice_.bound = options_.max_error / (1 + margin());
     choice_.curve.push_back(
         {.types = "f32", .bytes = count_model(m_).bytes, .time = options_.runner ? std::optional(1.0) : std::nullopt});
     tried_.push_back({.is_within = true});
@@ -97,6 +98,15 @@ class Chooser {
       fill_inputs(m.graph(), inputs, seed);
     }
     return runs;
+  }
+
+  // How much larger errors of other inputs may be. The spread of few runs is little evidence, so what is usual
+  // counts as one more; and the largest error of few is below that of others.
+  double margin() const {
+    if (options_.metric) return 0;
+    const auto runs = static_cast<double>(runs_.runs.size());
+    const double spread = weights_->spread();
+    return std::sqrt((spread * spread * (runs - 1) + kUsualSpread * kUsualSpread) / runs * 1.5 / runs);
   }
 
   const Calibration* learned() const { return choice_.learned.runs.empty() ? nullptr : &choice_.learned; }
@@ -144,6 +154,7 @@ class Chooser {
     if (base.error > choice_.bound && base.rounds_rest && (base.is_half || base.passes.empty())) {
       base.rounds_rest = false;
       base.error = base.passes.empty() ? 0 : measure(base, {});
+      weights_->measure_halves(m_, *trials_, request_.observer);
     }
     if (base.error > choice_.bound) return false;
     note_weights(base);
@@ -179,9 +190,14 @@ class Chooser {
     HalfParts parts(m_, *made, *trials_);
     parts.divide(choice_.bound, request_.observer);
     double target = choice_.bound;
-    for (int i = 0; i < kHalfTrials; ++i) {
+    std::vector<std::string> last;
+    for (int trials = 0; trials < kHalfTrials && target > kLeastTarget * choice_.bound;) {
       const auto names = parts.kept(target);
       if (names.empty()) return false;
+      if (std::exchange(last, names) == names) {
+        target *= 0.8;
+        continue;
+      }
       PassRequest partly = half;
       partly.options.emplace_back("cast_to_half.keep", fmt::format("{}", fmt::join(names, ",")));
       base = {.types = "f16", .passes = {std::move(partly)}, .is_half = true};
@@ -190,6 +206,7 @@ class Chooser {
         return true;
       }
       target *= std::clamp(0.9 * choice_.bound / base.error, 0.1, 0.8);
+      ++trials;
     }
     return false;
   }

@@ -8,6 +8,7 @@
 
 #include "passes/catalog.h"
 #include "passes/onnx/quantize/quantize_weights.h"
+#include "passes/precision/probe.h"
 
 namespace sardonyx {
 namespace {
@@ -17,10 +18,10 @@ struct NarrowType {
   int opset;              // that its DequantizeLinear needs, of half precision
 };
 constexpr NarrowType kTypes[] = {{"int8", 19}, {"uint4", 21}};
+constexpr std::string_view kHalf = "f16";
 
 constexpr int64_t kLeastElements = 256;  // of a weight that is worth a node
 constexpr double kNodeBytes = 200;       // of that node and its names in a file
-constexpr double kUsualSpread = 0.2;
 
 std::vector<TensorPtr> parts_of(const Node& dequantize) {
   std::vector<TensorPtr> constants;
@@ -64,6 +65,15 @@ WeightChoice::WeightChoice(const Model& m, const PrecisionTrials& trials, const 
   for (const NarrowType& t : kTypes) {
     if (opset >= t.opset) narrow_all(m, t.name, learned);
   }
+  spread_ = measure(m, trials, observer);
+}
+
+void WeightChoice::measure_halves(const Model& m, const PrecisionTrials& trials, Observer* observer) {
+  for (const Value* v : m.graph().constants()) {
+    const auto at = weights_.find(v->name().view());
+    if (at != weights_.end() && v->dtype() == DType::kF32)
+      at->second.try_emplace(kHalf, Narrow{.code_bytes = v->constant()->byte_size() / 2});
+  }
   measure(m, trials, observer);
 }
 
@@ -88,10 +98,10 @@ void WeightChoice::narrow_all(const Model& m, std::string_view type, const Calib
   }
 }
 
-// The weights become inputs of a copy, so that one preparation serves all runs.
-void WeightChoice::measure(const Model& m, const PrecisionTrials& trials, Observer* observer) {
-  spread_ = kUsualSpread;
-  if (weights_.empty()) return;
+// The weights become inputs of a copy, so that one preparation serves all runs. Returns how much errors differ
+// from run to run.
+double WeightChoice::measure(const Model& m, const PrecisionTrials& trials, Observer* observer) {
+  if (weights_.empty()) return 0;
   auto probe = clone_model(m);
   Graph& g = probe->graph();
   std::vector<EvalValue> given;
@@ -111,15 +121,17 @@ void WeightChoice::measure(const Model& m, const PrecisionTrials& trials, Observ
   for (size_t i = 0; i < measured.size(); ++i) {
     const EvalValue whole = given[i];
     for (auto& [type, narrow] : *measured[i]) {
-      given[i] = EvalValue(floats_of(*narrow.dequantize));
+      if (narrow.is_measured) continue;
+      given[i] = type == kHalf ? EvalValue(precision::rounded_to_half(*whole.array())) : EvalValue(floats_of(*narrow.dequantize));
       const auto errors = trials.errors(run, given);
       narrow.error = worst_of(errors);
+      narrow.is_measured = true;
       deviations.add(errors);
     }
     given[i] = whole;
     if (observer != nullptr) observer->progress("weights", ++done, measured.size());
   }
-  if (deviations.degrees > 0) spread_ = std::sqrt(deviations.sum / static_cast<double>(deviations.degrees));
+  return deviations.degrees > 0 ? std::sqrt(deviations.sum / static_cast<double>(deviations.degrees)) : 0;
 }
 
 WeightChoice::StoredWeights WeightChoice::weights_in(const Model& made) const {
@@ -144,6 +156,7 @@ NarrowWeights WeightChoice::assigned(const StoredWeights& weights, double price)
     double least = static_cast<double>(stored.bytes);
     std::string_view best;
     for (const auto& [type, narrow] : weights_.find(name)->second) {
+      if (type == kHalf && stored.is_half) continue;
       const double cost = bytes_of(narrow, stored) + price * narrow.error * narrow.error;
       if (cost < least) std::tie(least, best) = std::pair(cost, type);
     }
@@ -191,6 +204,7 @@ void WeightChoice::fill(const StoredWeights& weights, double rest, NarrowWeights
       const double before = now != narrow.end() ? bytes_of(now->second, stored) : static_cast<double>(stored.bytes);
       const double error = now != narrow.end() ? now->second.error : 0;
       for (const auto& [type, n] : narrow) {
+        if (type == kHalf && stored.is_half) continue;
         const double saved = before - bytes_of(n, stored), added = n.error * n.error - error * error;
         if (saved > most && added <= rest)
           std::tie(most, square, which, to) = std::tuple(saved, added, std::string_view(name), type);

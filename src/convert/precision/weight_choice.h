@@ -17,7 +17,7 @@ PassRequest narrowing(std::string_view type, const std::vector<std::string>& nam
 // Names of weights by type.
 using NarrowWeights = std::map<std::string_view, std::vector<std::string>>;
 
-// Weights of the main graph of a model in single precision, each in 8 and 4 bits.
+// Weights of the main graph of a model in single precision, each in fewer bits.
 class WeightChoice {
  public:
   // What weights take in some model, by their names.
@@ -27,9 +27,12 @@ class WeightChoice {
   };
   using StoredWeights = std::map<std::string, Stored, std::less<>>;
 
-  // Measures all weights, one at a time with the others as they are. They learn from `learned`; null: from
+  // Measures all weights in 8 and 4 bits, one at a time with the others as they are. They learn from `learned`; null: from
   // nothing. `observer` may be null.
   WeightChoice(const Model& m, const PrecisionTrials& trials, const Calibration* learned, Observer* observer);
+
+  // The same in half precision, which is then a choice for weights of f32.
+  void measure_halves(const Model& m, const PrecisionTrials& trials, Observer* observer);
 
   // Those weights in a model that was made from this one.
   StoredWeights weights_in(const Model& made) const;
@@ -39,19 +42,20 @@ class WeightChoice {
   double predicted(const NarrowWeights& names, double base) const;
   // The bytes that are saved if nothing but bytes counts.
   double most_saved(const StoredWeights& weights) const;
-  // How much errors differ from run to run, as a share; what is usual if one run does not tell.
+  // How much errors differ from run to run, as a share; 0 for one run.
   double spread() const { return spread_; }
 
  private:
   struct Narrow {
-    const Node* dequantize = nullptr;  // of a copy of the model
+    const Node* dequantize = nullptr;  // of a copy of the model; null for halves
     uint64_t code_bytes = 0, scale_bytes = 0;
     double error = 0;  // of the results
+    bool is_measured = false;
   };
   using ByType = std::map<std::string_view, Narrow>;
 
   void narrow_all(const Model& m, std::string_view type, const Calibration* learned);
-  void measure(const Model& m, const PrecisionTrials& trials, Observer* observer);
+  double measure(const Model& m, const PrecisionTrials& trials, Observer* observer);
   static double bytes_of(const Narrow& narrow, const Stored& stored);  // with its node
   NarrowWeights assigned(const StoredWeights& weights, double price) const;
   void fill(const StoredWeights& weights, double rest, NarrowWeights& names) const;
