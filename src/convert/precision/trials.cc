@@ -15,27 +15,33 @@ constexpr double kNotFinite = std::numeric_limits<double>::infinity();
 
 bool is_of_floats(const EvalValue& v) { return v.array() != nullptr && is_float(v.array()->dtype()); }
 
-// The largest difference of two results, as a share of the largest number before.
-double difference(const Array& before, const Array& after) {
-  if (before.shape() != after.shape()) return kNotFinite;
-  double largest = 0, error = 0;
+// Differences of two results, as shares of the largest number before.
+RunError difference(const Array& before, const Array& after) {
+  constexpr RunError kBroken{kNotFinite, kNotFinite};
+  if (before.shape() != after.shape()) return kBroken;
+  double largest = 0, error = 0, squares = 0;
   for (int64_t i = 0; i < before.size(); ++i) {
     const double x = before.double_at(i), y = after.double_at(i);
     if (!std::isfinite(x)) continue;
-    if (!std::isfinite(y)) return kNotFinite;
+    if (!std::isfinite(y)) return kBroken;
     error = std::max(error, std::abs(x - y));
     largest = std::max(largest, std::abs(x));
+    squares += (x - y) * (x - y);
   }
-  return error == 0 ? 0 : largest == 0 ? kNotFinite : error / largest;
+  if (error == 0) return {};
+  if (largest == 0) return kBroken;
+  return {error / largest, std::sqrt(squares / static_cast<double>(before.size())) / largest};
 }
 
-double difference(const Results& before, const Results& after) {
-  double error = 0;
+RunError difference(const Results& before, const Results& after) {
+  RunError all;
   for (size_t i = 0; i < before.size(); ++i) {
     if (!is_of_floats(before[i])) continue;
-    error = std::max(error, is_of_floats(after[i]) ? difference(*before[i].array(), *after[i].array()) : kNotFinite);
+    RunError one{kNotFinite, kNotFinite};
+    if (is_of_floats(after[i])) one = difference(*before[i].array(), *after[i].array());
+    all = {std::max(all.worst, one.worst), std::max(all.usual, one.usual)};
   }
-  return error;
+  return all;
 }
 
 }  // namespace
@@ -50,13 +56,14 @@ PrecisionTrials::PrecisionTrials(const Model& m, const Calibration& runs, ErrorM
   }
 }
 
-double PrecisionTrials::error(const Results& before, const Results& after) const {
-  const double found = metric_ ? metric_(before, after) : difference(before, after);
-  return std::isfinite(found) ? std::abs(found) : kNotFinite;
+RunError PrecisionTrials::error(const Results& before, const Results& after) const {
+  if (!metric_) return difference(before, after);
+  const double found = metric_(before, after), error = std::isfinite(found) ? std::abs(found) : kNotFinite;
+  return {error, error};
 }
 
-std::vector<double> PrecisionTrials::errors(const RunModel& run, std::span<const EvalValue> more, size_t most_runs) const {
-  std::vector<double> all;
+std::vector<RunError> PrecisionTrials::errors(const RunModel& run, std::span<const EvalValue> more, size_t most_runs) const {
+  std::vector<RunError> all;
   for (size_t i = 0; i < std::min(before_.size(), most_runs); ++i) {
     std::vector<EvalValue> inputs = runs_.runs[i];
     inputs.insert(inputs.end(), more.begin(), more.end());
@@ -65,7 +72,7 @@ std::vector<double> PrecisionTrials::errors(const RunModel& run, std::span<const
   return all;
 }
 
-std::vector<double> PrecisionTrials::evaluated_errors(const Model& m) const {
+std::vector<RunError> PrecisionTrials::evaluated_errors(const Model& m) const {
   return errors([&](std::span<const EvalValue> inputs) { return evaluate(m.graph(), inputs, {.fast_products = true}); });
 }
 
@@ -87,6 +94,10 @@ double PrecisionTrials::time(const RunModel& run) const {
   return after / before;
 }
 
-double worst_of(const std::vector<double>& errors) { return errors.empty() ? 0 : *std::ranges::max_element(errors); }
+double worst_of(const std::vector<RunError>& errors) {
+  double worst = 0;
+  for (const RunError& e : errors) worst = std::max(worst, e.worst);
+  return worst;
+}
 
 }  // namespace sardonyx

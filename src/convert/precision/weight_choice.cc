@@ -36,19 +36,30 @@ TensorPtr floats_of(const Node& dequantize) {
   return results->front();
 }
 
-// The squared deviations of errors from their mean, which is 1.
-struct Deviations {
-  double sum = 0;
-  size_t degrees = 0;  // of freedom
+// What the errors of many single weights have in common.
+struct Statistics {
+  double deviations = 0;  // from the mean over runs, which is 1, squared
+  size_t degrees = 0;     // of freedom
+  double worst = 0, usual = 0;  // sums of squares
 
-  void add(const std::vector<double>& errors) {
+  void add(const std::vector<RunError>& errors) {
     double mean = 0;
-    for (const double e : errors) mean += e / static_cast<double>(errors.size());
-    if (errors.size() < 2 || !std::isfinite(mean) || mean == 0) return;
-    for (const double e : errors) sum += (e / mean - 1) * (e / mean - 1);
+    for (const RunError& e : errors) mean += e.worst / static_cast<double>(errors.size());
+    if (!std::isfinite(mean) || mean == 0) return;
+    for (const RunError& e : errors) {
+      deviations += (e.worst / mean - 1) * (e.worst / mean - 1);
+      worst += e.worst * e.worst;
+      usual += e.usual * e.usual;
+    }
     degrees += errors.size() - 1;
   }
 };
+
+double mean_square_of(const std::vector<RunError>& errors) {
+  double sum = 0;
+  for (const RunError& e : errors) sum += e.usual * e.usual / static_cast<double>(errors.size());
+  return sum;
+}
 
 }  // namespace
 
@@ -65,7 +76,7 @@ WeightChoice::WeightChoice(const Model& m, const PrecisionTrials& trials, const 
   for (const NarrowType& t : kTypes) {
     if (opset >= t.opset) narrow_all(m, t.name, learned);
   }
-  spread_ = measure(m, trials, observer);
+  measure(m, trials, observer);
 }
 
 void WeightChoice::measure_halves(const Model& m, const PrecisionTrials& trials, Observer* observer) {
@@ -98,10 +109,9 @@ void WeightChoice::narrow_all(const Model& m, std::string_view type, const Calib
   }
 }
 
-// The weights become inputs of a copy, so that one preparation serves all runs. Returns how much errors differ
-// from run to run.
-double WeightChoice::measure(const Model& m, const PrecisionTrials& trials, Observer* observer) {
-  if (weights_.empty()) return 0;
+// The weights become inputs of a copy, so that one preparation serves all runs.
+void WeightChoice::measure(const Model& m, const PrecisionTrials& trials, Observer* observer) {
+  if (weights_.empty()) return;
   auto probe = clone_model(m);
   Graph& g = probe->graph();
   std::vector<EvalValue> given;
@@ -116,7 +126,7 @@ double WeightChoice::measure(const Model& m, const PrecisionTrials& trials, Obse
     g.erase_constant(*v);
   }
   const RunModel run = trials.prepare(*probe);
-  Deviations deviations;
+  Statistics found;
   size_t done = 0;
   for (size_t i = 0; i < measured.size(); ++i) {
     const EvalValue whole = given[i];
@@ -124,14 +134,15 @@ double WeightChoice::measure(const Model& m, const PrecisionTrials& trials, Obse
       if (narrow.is_measured) continue;
       given[i] = type == kHalf ? EvalValue(precision::rounded_to_half(*whole.array())) : EvalValue(floats_of(*narrow.dequantize));
       const auto errors = trials.errors(run, given);
-      narrow.error = worst_of(errors);
+      narrow.square = mean_square_of(errors);
       narrow.is_measured = true;
-      deviations.add(errors);
+      found.add(errors);
     }
     given[i] = whole;
     if (observer != nullptr) observer->progress("weights", ++done, measured.size());
   }
-  return deviations.degrees > 0 ? std::sqrt(deviations.sum / static_cast<double>(deviations.degrees)) : 0;
+  if (spread_ == 0 && found.degrees > 0) spread_ = std::sqrt(found.deviations / static_cast<double>(found.degrees));
+  if (worst_square_ == 0 && found.usual > 0) worst_square_ = found.worst / found.usual;
 }
 
 WeightChoice::StoredWeights WeightChoice::weights_in(const Model& made) const {
@@ -157,7 +168,7 @@ NarrowWeights WeightChoice::assigned(const StoredWeights& weights, double price)
     std::string_view best;
     for (const auto& [type, narrow] : weights_.find(name)->second) {
       if (type == kHalf && stored.is_half) continue;
-      const double cost = bytes_of(narrow, stored) + price * narrow.error * narrow.error;
+      const double cost = bytes_of(narrow, stored) + price * worst_square_ * narrow.square;
       if (cost < least) std::tie(least, best) = std::pair(cost, type);
     }
     if (!best.empty()) names[best].push_back(name);
@@ -168,10 +179,7 @@ NarrowWeights WeightChoice::assigned(const StoredWeights& weights, double price)
 double WeightChoice::predicted(const NarrowWeights& names, double base) const {
   double sum = base * base;
   for (const auto& [type, of_type] : names) {
-    for (const std::string& name : of_type) {
-      const double error = weights_.at(name).at(type).error;
-      sum += error * error;
-    }
+    for (const std::string& name : of_type) sum += worst_square_ * weights_.at(name).at(type).square;
   }
   return std::sqrt(sum);
 }
@@ -195,24 +203,24 @@ void WeightChoice::fill(const StoredWeights& weights, double rest, NarrowWeights
     for (const std::string& name : of_type) types[weights.find(name)->first] = type;
   }
   for (;;) {
-    double most = 0, square = 0;
+    double most = 0, adds = 0;
     std::string_view which, to;
     for (const auto& [name, stored] : weights) {
       const ByType& narrow = weights_.find(name)->second;
       const auto at = types.find(name);
       const auto now = at != types.end() ? narrow.find(at->second) : narrow.end();
       const double before = now != narrow.end() ? bytes_of(now->second, stored) : static_cast<double>(stored.bytes);
-      const double error = now != narrow.end() ? now->second.error : 0;
+      const double square = now != narrow.end() ? now->second.square : 0;
       for (const auto& [type, n] : narrow) {
         if (type == kHalf && stored.is_half) continue;
-        const double saved = before - bytes_of(n, stored), added = n.error * n.error - error * error;
+        const double saved = before - bytes_of(n, stored), added = worst_square_ * (n.square - square);
         if (saved > most && added <= rest)
-          std::tie(most, square, which, to) = std::tuple(saved, added, std::string_view(name), type);
+          std::tie(most, adds, which, to) = std::tuple(saved, added, std::string_view(name), type);
       }
     }
     if (which.empty()) break;
     types[which] = to;
-    rest -= square;
+    rest -= adds;
   }
   names.clear();
   for (const auto& [name, type] : types) names[type].emplace_back(name);

@@ -49,13 +49,13 @@ class WeightChoice {
   struct Narrow {
     const Node* dequantize = nullptr;  // of a copy of the model; null for halves
     uint64_t code_bytes = 0, scale_bytes = 0;
-    double error = 0;  // of the results
+    double square = 0;  // of the usual error of results
     bool is_measured = false;
   };
   using ByType = std::map<std::string_view, Narrow>;
 
   void narrow_all(const Model& m, std::string_view type, const Calibration* learned);
-  double measure(const Model& m, const PrecisionTrials& trials, Observer* observer);
+  void measure(const Model& m, const PrecisionTrials& trials, Observer* observer);
   static double bytes_of(const Narrow& narrow, const Stored& stored);  // with its node
   NarrowWeights assigned(const StoredWeights& weights, double price) const;
   void fill(const StoredWeights& weights, double rest, NarrowWeights& names) const;
@@ -63,6 +63,7 @@ class WeightChoice {
   std::vector<std::unique_ptr<Model>> copies_;  // in which all weights are narrow
   std::map<std::string, ByType, std::less<>> weights_;
   double spread_ = 0;
+  double worst_square_ = 0;  // of the worst error, over that of the usual
 };
 
 }  // namespace sardonyx
