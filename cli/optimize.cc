@@ -85,7 +85,7 @@ void print_curve(const OptimizeReport& r) {
     say("  {:<12} {:>12} {:>10.3g} %  {}\n", i == r.precision_chosen ? "chosen" : "", human_bytes(p.bytes), 100 * p.error,
         p.types);
   }
-  say("  {:<12} {:>12} {:>10.3g} %  accepted on these inputs: other inputs have a margin\n", "", "", 100 * r.precision_bound);
+  say("  {:<12} {:>12} {:>10.3g} %  at most on these inputs, as others may be off by more\n", "", "", 100 * r.precision_bound);
 }
 
 void print_report(const std::string& in, const std::string& out, const OptimizeReport& r, bool is_verbose) {

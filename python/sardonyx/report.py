@@ -59,7 +59,7 @@ class Report:
     largest_error: float | None = None  # |before - after| over the floats that verify= compared
     evaluations: int = 0  # how many runs before and after verify= compared
     # What max_error= tried: "types", "bytes" of constants, "error": a share of the largest element of a result,
-    # or what metric= gave; "time": of a run, as a share of that in f32, None where it was not measured.
+    # or what metric= gave; "time": of the processor for a run, as a share of that in f32; None where it was not measured.
     precision_curve: list[dict] = field(default_factory=list)
     precision_chosen: int = 0  # the point that the model has
     precision_bound: float = 0  # that errors had to stay within: max_error less a margin for other inputs
@@ -97,6 +97,9 @@ class Report:
             mark = "chosen" if i == self.precision_chosen else ""
             error = f"{point['error']:8.3g}" if self.has_metric else f"{100 * point['error']:8.3g} %"
             lines.append(f"  {mark:<9}{_short(point['bytes'], 'B'):>10} {error} {_time(point):>4}  {point['types']}")
+        if self.precision_curve and not self.has_metric:
+            bound = f"{100 * self.precision_bound:8.3g} %"
+            lines.append(f"  {'':<9}{'':>10} {bound}       at most on these inputs, as others may be off by more")
         if self.savings:
             width = max(len("saved by"), *(len(name) for name, _ in self.savings))
             at = f" at {self.at}" if self.at else ""

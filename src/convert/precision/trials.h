@@ -26,7 +26,7 @@ class PrecisionTrials {
   std::vector<RunError> errors(const RunModel& run, std::span<const EvalValue> more = {}, size_t most_runs = SIZE_MAX) const;
   // The same on the evaluator, which rounds after each node.
   std::vector<RunError> evaluated_errors(const Model& m) const;
-  // The time of the first run, over that of the model before: the best of some, in turns.
+  // The processor time of the first run, over that of the model before: the best of some, in turns.
   double time(const RunModel& run) const;
 
  private:
