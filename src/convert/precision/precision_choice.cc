@@ -111,64 +111,70 @@ class Chooser {
 
   const Calibration* learned() const { return choice_.learned.runs.empty() ? nullptr : &choice_.learned; }
 
-  // Makes a model from one in single precision, measures it, and adds it to the curve.
-  double measure(Base& base, const NarrowWeights& names) {
-    auto made = clone_model(m_);
-    Tried tried{.passes = base.passes};
-    PrecisionPoint point{.types = base.types};
+  struct Made {
+    std::unique_ptr<Model> model;
+    std::string types;
+    std::vector<PassRequest> passes;
+    bool changed = false;  // by the passes of the base
+  };
+
+  // Makes a model from the one in single precision.
+  Made make(Base& base, const NarrowWeights& names) {
+    Made made{.model = clone_model(m_), .types = base.types, .passes = base.passes};
     size_t kept = 0;
-    for (const PassRequest& request : base.passes)
-      kept += count_of(run_uncompared(*made, request), "in f32: the option keep names it");
-    if (kept > 0) point.types += fmt::format(" but for {}", plural(kept, "node"));
+    for (const PassRequest& request : base.passes) {
+      const PipelineReport report = run_uncompared(*made.model, request);
+      kept += count_of(report, "in f32: the option keep names it");
+      made.changed |= std::ranges::any_of(report.passes, &PassReport::changed);
+    }
+    if (kept > 0) made.types += fmt::format(" but for {}", plural(kept, "node"));
+    if (names.empty()) base.weights = weights_->weights_in(*made.model);
     for (const auto& [type, of_type] : names) {
-      tried.passes.push_back(narrowing(type, of_type, learned()));
-      (void)run_uncompared(*made, tried.passes.back());
-      point.types += fmt::format(", {} {}", plural(of_type.size(), "weight"), type);
+      made.passes.push_back(narrowing(type, of_type, learned()));
+      (void)run_uncompared(*made.model, made.passes.back());
+      made.types += fmt::format(", {} {}", plural(of_type.size(), "weight"), type);
     }
-    if (base.rounds_rest) {
-      PassRequest rest = narrowing("f16", {}, nullptr);
-      const size_t rounded = count_of(run_uncompared(*made, rest), "weights");
-      if (rounded > 0) {
-        point.types += fmt::format(", {} f16", plural(rounded, "weight"));
-        tried.passes.push_back(std::move(rest));
-      } else {
-        base.rounds_rest = false;
-      }
+    PassRequest rest = narrowing("f16", {}, nullptr);
+    const size_t rounded = base.rounds_rest ? count_of(run_uncompared(*made.model, rest), "weights") : 0;
+    base.rounds_rest = rounded > 0;
+    if (rounded > 0) {
+      made.passes.push_back(std::move(rest));
+      made.types += fmt::format(", {} f16", plural(rounded, "weight"));
     }
-    point.bytes = count_model(*made).bytes;
-    const RunModel run = trials_->prepare(*made);
+    return made;
+  }
+
+  // Adds a point to the curve. Returns its error.
+  double measure(const Base& base, Made made, bool is_whole) {
+    PrecisionPoint& point = choice_.curve.emplace_back();
+    point.types = std::move(made.types);
+    point.bytes = count_model(*made.model).bytes;
+    const RunModel run = trials_->prepare(*made.model);
     point.error = worst_of(trials_->errors(run));
-    if (base.is_half && names.empty() && options_.runner)
-      point.error = std::max(point.error, worst_of(trials_->evaluated_errors(*made)));
-    tried.is_within = point.error <= choice_.bound;
-    if (tried.is_within && options_.runner) point.time = trials_->time(run);
-    choice_.curve.push_back(point);
-    tried_.push_back(std::move(tried));
+    if (base.is_half && is_whole && options_.runner)
+      point.error = std::max(point.error, worst_of(trials_->evaluated_errors(*made.model)));
+    const bool is_within = point.error <= choice_.bound;
+    if (is_within && options_.runner) point.time = trials_->time(run);
+    tried_.push_back({.passes = std::move(made.passes), .is_within = is_within});
     return point.error;
   }
 
   // Measures what the base alone costs: with its other weights in f16, or, if that is too much, as they are.
   // Returns whether it is within the bound.
   bool settle(Base& base) {
-    base.error = measure(base, {});
-    if (base.error > choice_.bound && base.rounds_rest && (base.is_half || base.passes.empty())) {
+    Made made = make(base, {});
+    const bool is_single = base.passes.empty();
+    if (!made.changed && !is_single) return false;
+    base.error = measure(base, std::move(made), /*is_whole=*/true);
+    base.bytes = choice_.curve.back().bytes;
+    if (base.error > choice_.bound && base.rounds_rest && (base.is_half || is_single)) {
       base.rounds_rest = false;
-      base.error = base.passes.empty() ? 0 : measure(base, {});
+      base.error = is_single ? 0 : measure(base, make(base, {}), /*is_whole=*/true);
+      base.bytes = choice_.curve[is_single ? 0 : choice_.curve.size() - 1].bytes;
       weights_->measure_halves(m_, *trials_, request_.observer);
     }
-    if (base.error > choice_.bound) return false;
-    note_weights(base);
-    return true;
-  }
-
-  void note_weights(Base& base) const {
-    auto made = clone_model(m_);
-    for (const PassRequest& request : base.passes) (void)run_uncompared(*made, request);
-    base.weights = weights_->weights_in(*made);
-    base.bytes = base.passes.empty() && !base.rounds_rest ? choice_.curve.front().bytes : choice_.curve.back().bytes;
-    for (auto& [name, stored] : base.weights) {
-      if (base.rounds_rest && !stored.is_half) stored.bytes /= 2;
-    }
+    for (auto& [name, stored] : base.weights) stored.bytes /= base.rounds_rest && !stored.is_half ? 2 : 1;
+    return base.error <= choice_.bound;
   }
 
   void offer(Base base) {
@@ -215,19 +221,17 @@ class Chooser {
   // faster. A runtime may refuse the operators.
   void try_integers() {
     const auto opset = m_.opset_version("").value_or(0);
-    const auto offer_passes = [&](std::string types, std::vector<std::string> passes) {
+    const auto try_passes = [&](std::string types, std::vector<std::string> passes) {
       PassRequest request{.passes = std::move(passes), .strict = true, .calibration = learned()};
       try {
-        auto made = clone_model(m_);
-        if (std::ranges::any_of(run_uncompared(*made, request).passes, &PassReport::changed))
-          offer({.types = std::move(types), .passes = {std::move(request)}});
+        offer({.types = types, .passes = {std::move(request)}});
       } catch (const Error& e) {
         choice_.warnings.push_back(fmt::format("{} was not tried: {}", types, e.message()));
       }
     };
     if (learned() != nullptr && opset >= onnx::kStaticQuantization)
-      offer_passes("static int8", {"quantize_values", "quantize_products"});
-    if (opset >= onnx::kDynamicQuantization) offer_passes("dynamic int8", {"quantize_products"});
+      try_passes("static int8", {"quantize_values", "quantize_products"});
+    if (opset >= onnx::kDynamicQuantization) try_passes("dynamic int8", {"quantize_products"});
   }
 
   // Narrows as many weights as the bound allows: measures what the prediction chooses, and corrects the
@@ -242,7 +246,7 @@ class Chooser {
       const auto names = weights_->cheapest(base.weights, base.error, target);
       if (names.empty()) return;
       const auto [at, is_new] = known.try_emplace(names);
-      if (is_new) at->second = measure(base, names);
+      if (is_new) at->second = measure(base, make(base, names), /*is_whole=*/false);
       const double error = at->second;
       (error > choice_.bound ? bad : good) = target;
       if (error <= choice_.bound && error * kNear > choice_.bound) return;

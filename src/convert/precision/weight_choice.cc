@@ -14,10 +14,11 @@ namespace sardonyx {
 namespace {
 
 struct NarrowType {
-  std::string_view name;  // as quantize_weights names it
+  std::string_view name;
   int opset;              // that its DequantizeLinear needs, of half precision
 };
-constexpr NarrowType kTypes[] = {{"int8", 19}, {"uint4", 21}};
+constexpr NarrowType kTypes[] = {{"int8", 19}, {"int8 in blocks", 21}, {"uint4", 21}};
+constexpr std::string_view kInBlocks = " in blocks";  // of 32
 constexpr std::string_view kHalf = "f16";
 
 constexpr int64_t kLeastElements = 256;  // of a weight that is worth a node
@@ -65,6 +66,10 @@ double mean_square_of(const std::vector<RunError>& errors) {
 
 PassRequest narrowing(std::string_view type, const std::vector<std::string>& names, const Calibration* calibration) {
   PassRequest request{.passes = {"quantize_weights"}, .strict = true, .calibration = calibration};
+  if (type.ends_with(kInBlocks)) {
+    type.remove_suffix(kInBlocks.size());
+    request.options.emplace_back("quantize_weights.block_size", "32");
+  }
   request.options.emplace_back("quantize_weights.type", std::string(type));
   request.options.emplace_back("quantize_weights.min_elements", std::to_string(kLeastElements));
   request.options.emplace_back("quantize_weights.only", fmt::format("{}", fmt::join(names, "\n")));
@@ -100,18 +105,21 @@ void WeightChoice::narrow_all(const Model& m, std::string_view type, const Calib
     if (!name.ends_with(onnx::kCodesSuffix)) continue;
     name.remove_suffix(onnx::kCodesSuffix.size());
     if (!before.contains(name)) continue;
-    Narrow& narrow = weights_[std::string(name)][type];
     const auto parts = parts_of(n);
-    narrow.dequantize = &n;
-    for (const TensorPtr& t : parts) narrow.code_bytes += t != nullptr ? t->byte_size() : 0;
-    narrow.scale_bytes = parts[1]->byte_size();
-    narrow.code_bytes -= narrow.scale_bytes;
+    Narrow narrow{.dequantize = &n, .scale_bytes = parts[1]->byte_size()};
+    for (const TensorPtr& t : parts) narrow.code_bytes += t != nullptr && t != parts[1] ? t->byte_size() : 0;
+    ByType& known = weights_[std::string(name)];
+    const auto is_same = [&](const auto& e) { return e.second.bytes() == narrow.bytes(); };  // too small for blocks
+    if (std::ranges::none_of(known, is_same)) known.emplace(type, narrow);
   }
 }
 
 // The weights become inputs of a copy, so that one preparation serves all runs.
 void WeightChoice::measure(const Model& m, const PrecisionTrials& trials, Observer* observer) {
-  if (weights_.empty()) return;
+  const auto is_done = [](const auto& weight) {
+    return std::ranges::all_of(weight.second, [](const auto& e) { return e.second.is_measured; });
+  };
+  if (std::ranges::all_of(weights_, is_done)) return;
   auto probe = clone_model(m);
   Graph& g = probe->graph();
   std::vector<EvalValue> given;

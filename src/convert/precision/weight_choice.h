@@ -5,13 +5,15 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "convert/precision/trials.h"
 
 namespace sardonyx {
 
-// Stores the named weights in a type of quantize_weights; all of them, if there are no names.
+// Stores the named weights in a type of quantize_weights, or in "int8 in blocks"; all of them, if there are no
+// names.
 PassRequest narrowing(std::string_view type, const std::vector<std::string>& names, const Calibration* calibration);
 
 // Names of weights by type.
@@ -27,7 +29,7 @@ class WeightChoice {
   };
   using StoredWeights = std::map<std::string, Stored, std::less<>>;
 
-  // Measures all weights in 8 and 4 bits, one at a time with the others as they are. They learn from `learned`; null: from
+  // Measures all weights in 8 bits, with and without blocks, and in 4, one at a time with the others as they are. They learn from `learned`; null: from
   // nothing. `observer` may be null.
   WeightChoice(const Model& m, const PrecisionTrials& trials, const Calibration* learned, Observer* observer);
 
@@ -51,6 +53,8 @@ class WeightChoice {
     uint64_t code_bytes = 0, scale_bytes = 0;
     double square = 0;  // of the usual error of results
     bool is_measured = false;
+
+    auto bytes() const { return std::pair(code_bytes, scale_bytes); }
   };
   using ByType = std::map<std::string_view, Narrow>;
 
