@@ -136,7 +136,7 @@ class Chooser {
     }
     PassRequest rest = narrowing("f16", {}, nullptr);
     const size_t rounded = base.rounds_rest ? count_of(run_uncompared(*made.model, rest), "weights") : 0;
-    base.rounds_rest = rounded > 0;
+    if (names.empty()) base.rounds_rest = rounded > 0;
     if (rounded > 0) {
       made.passes.push_back(std::move(rest));
       made.types += fmt::format(", {} f16", plural(rounded, "weight"));

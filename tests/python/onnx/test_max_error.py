@@ -131,6 +131,22 @@ def test_weights_that_nothing_narrows_are_stored_in_half_precision():
     assert error(model(), after) <= 0.001
 
 
+def test_each_point_stores_all_weights_in_half_precision_or_less():
+    """Although the first point narrows them all."""
+    drawn = np.random.default_rng(4)
+    before = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+        g (float[B,61] x) => (float[B,11] y) { p = MatMul(x, a) q = Tanh(p) r = MatMul(q, b) s = Tanh(r) y = MatMul(s, c) }""")
+    for name, shape in {"a": (61, 251), "b": (251, 251), "c": (251, 11)}.items():
+        weight = drawn.standard_normal(shape).astype(np.float32) / shape[0] ** 0.5
+        before.graph.initializer.append(numpy_helper.from_array(weight, name))
+    runs = [{"x": drawn.standard_normal((13, 61)).astype(np.float32)} for _ in range(4)]
+    _, report = sardonyx.optimize(before, max_error=0.012, precision="f32", calibration=runs, return_report=True)
+    whole, *points = report.precision_curve
+    assert "f16" not in points[1]["types"], "all are narrower"
+    assert any("int8" in p["types"] and "f16" in p["types"] for p in points[2:])
+    assert max(p["bytes"] for p in points) < 0.51 * whole["bytes"]
+
+
 def offset_model() -> onnx.ModelProto:
     """Half precision loses what is added to 3000."""
     proto = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
