@@ -15,6 +15,7 @@ constexpr size_t kMostDivisions = 24;
 constexpr size_t kMostRuns = 2;    // that each part is measured on
 constexpr double kFew = 1.0 / 16;  // of what half precision saves
 constexpr double kMost = 3.0 / 4;  // that may stay
+constexpr double kLess = 0.7;
 constexpr double kNodeWorth = 64;  // bytes, beside those of weights
 
 bool is_single(const Value& v) { return v.dtype() == DType::kF32; }
@@ -85,6 +86,8 @@ HalfParts::Part HalfParts::measured(size_t first, size_t end) const {
 }
 
 void HalfParts::divide(double bound, Observer* observer) {
+  if (parts_.empty()) return;
+  bound = std::min(bound, kLess * parts_.front().error);  // kernels and weights add to the errors of values
   for (size_t i = 0; i < kMostDivisions; ++i) {
     if (observer != nullptr) observer->progress("half precision", i, kMostDivisions);
     const auto stay = staying(bound);
@@ -142,13 +145,13 @@ double HalfParts::share_of(const std::unordered_set<const Node*>& nodes) const {
   return worth / worth_;
 }
 
-std::vector<std::string> HalfParts::kept(double error) const {
+std::optional<std::vector<std::string>> HalfParts::kept(double error) const {
   const auto nodes = nodes_around(staying(error));
-  if (share_of(nodes) > kMost) return {};
+  if (share_of(nodes) > kMost) return std::nullopt;
   std::set<std::string> names;
   for (const Node* n : nodes) names.emplace(name_of(*n));
   names.erase("");
-  return {names.begin(), names.end()};
+  return std::vector<std::string>(names.begin(), names.end());
 }
 
 }  // namespace sardonyx

@@ -1,6 +1,7 @@
 // Finds what half precision spoils in a model.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -19,8 +20,8 @@ class HalfParts {
   // of at most `bound`, or this took many runs.
   void divide(double bound, Observer* observer);
   // Names of the nodes around the values that have to stay for a predicted error of at most `error`. Errors
-  // of parts are taken as independent. Empty if too much would have to stay.
-  std::vector<std::string> kept(double error) const;
+  // of parts are taken as independent. Nullopt if too much would have to stay.
+  std::optional<std::vector<std::string>> kept(double error) const;
 
  private:
   struct Part {

@@ -100,8 +100,8 @@ class Chooser {
     return runs;
   }
 
-  // How much larger errors of other inputs may be. The spread of few runs is little evidence, so what is usual
-  // counts as one more; and the largest error of few is below that of others.
+  // How much larger errors of other inputs may be. The spread of few runs is little evidence, so what is
+  // usual counts as one more; and the largest error of few is below that of others.
   double margin() const {
     if (options_.metric) return 0;
     const auto runs = static_cast<double>(runs_.runs.size());
@@ -115,12 +115,13 @@ class Chooser {
     std::unique_ptr<Model> model;
     std::string types;
     std::vector<PassRequest> passes;
-    bool changed = false;  // by the passes of the base
+    bool is_whole = false;  // no weights but those of the base are narrow
+    bool changed = false;   // by the passes of the base
   };
 
   // Makes a model from the one in single precision.
   Made make(Base& base, const NarrowWeights& names) {
-    Made made{.model = clone_model(m_), .types = base.types, .passes = base.passes};
+    Made made{.model = clone_model(m_), .types = base.types, .passes = base.passes, .is_whole = names.empty()};
     size_t kept = 0;
     for (const PassRequest& request : base.passes) {
       const PipelineReport report = run_uncompared(*made.model, request);
@@ -128,7 +129,7 @@ class Chooser {
       made.changed |= std::ranges::any_of(report.passes, &PassReport::changed);
     }
     if (kept > 0) made.types += fmt::format(" but for {}", plural(kept, "node"));
-    if (names.empty()) base.weights = weights_->weights_in(*made.model);
+    if (made.is_whole) base.weights = weights_->weights_in(*made.model);
     for (const auto& [type, of_type] : names) {
       made.passes.push_back(narrowing(type, of_type, learned()));
       (void)run_uncompared(*made.model, made.passes.back());
@@ -136,7 +137,7 @@ class Chooser {
     }
     PassRequest rest = narrowing("f16", {}, nullptr);
     const size_t rounded = base.rounds_rest ? count_of(run_uncompared(*made.model, rest), "weights") : 0;
-    if (names.empty()) base.rounds_rest = rounded > 0;
+    if (made.is_whole) base.rounds_rest = rounded > 0;
     if (rounded > 0) {
       made.passes.push_back(std::move(rest));
       made.types += fmt::format(", {} f16", plural(rounded, "weight"));
@@ -145,16 +146,16 @@ class Chooser {
   }
 
   // Adds a point to the curve. Returns its error.
-  double measure(const Base& base, Made made, bool is_whole) {
-    PrecisionPoint& point = choice_.curve.emplace_back();
-    point.types = std::move(made.types);
-    point.bytes = count_model(*made.model).bytes;
+  double measure(const Base& base, Made made) {
+    PrecisionPoint point{.types = std::move(made.types), .bytes = count_model(*made.model).bytes};
     const RunModel run = trials_->prepare(*made.model);
     point.error = worst_of(trials_->errors(run));
-    if (base.is_half && is_whole && options_.runner)
+    // Runtimes that compute halves in single precision hide what overflows.
+    if (base.is_half && made.is_whole && options_.runner)
       point.error = std::max(point.error, worst_of(trials_->evaluated_errors(*made.model)));
     const bool is_within = point.error <= choice_.bound;
     if (is_within && options_.runner) point.time = trials_->time(run);
+    choice_.curve.push_back(point);
     tried_.push_back({.passes = std::move(made.passes), .is_within = is_within});
     return point.error;
   }
@@ -165,11 +166,11 @@ class Chooser {
     Made made = make(base, {});
     const bool is_single = base.passes.empty();
     if (!made.changed && !is_single) return false;
-    base.error = measure(base, std::move(made), /*is_whole=*/true);
+    base.error = measure(base, std::move(made));
     base.bytes = choice_.curve.back().bytes;
     if (base.error > choice_.bound && base.rounds_rest && (base.is_half || is_single)) {
       base.rounds_rest = false;
-      base.error = is_single ? 0 : measure(base, make(base, {}), /*is_whole=*/true);
+      base.error = is_single ? 0 : measure(base, make(base, {}));
       base.bytes = choice_.curve[is_single ? 0 : choice_.curve.size() - 1].bytes;
       weights_->measure_halves(m_, *trials_, request_.observer);
     }
@@ -191,6 +192,7 @@ class Chooser {
       pack(base);
       return true;
     }
+    if (choice_.curve.size() == 1) return false;  // it changes nothing
     auto made = clone_model(m_);
     (void)run_uncompared(*made, half);
     HalfParts parts(m_, *made, *trials_);
@@ -199,13 +201,13 @@ class Chooser {
     std::vector<std::string> last;
     for (int trials = 0; trials < kHalfTrials && target > kLeastTarget * choice_.bound;) {
       const auto names = parts.kept(target);
-      if (names.empty()) return false;
-      if (std::exchange(last, names) == names) {
+      if (!names) return false;
+      if (std::exchange(last, *names) == *names) {
         target *= 0.8;
         continue;
       }
       PassRequest partly = half;
-      partly.options.emplace_back("cast_to_half.keep", fmt::format("{}", fmt::join(names, ",")));
+      partly.options.emplace_back("cast_to_half.keep", fmt::format("{}", fmt::join(*names, ",")));
       base = {.types = "f16", .passes = {std::move(partly)}, .is_half = true};
       if (settle(base)) {
         pack(base);
@@ -246,7 +248,7 @@ class Chooser {
       const auto names = weights_->cheapest(base.weights, base.error, target);
       if (names.empty()) return;
       const auto [at, is_new] = known.try_emplace(names);
-      if (is_new) at->second = measure(base, make(base, names), /*is_whole=*/false);
+      if (is_new) at->second = measure(base, make(base, names));
       const double error = at->second;
       (error > choice_.bound ? bad : good) = target;
       if (error <= choice_.bound && error * kNear > choice_.bound) return;
@@ -283,10 +285,9 @@ class Chooser {
       if (p.bytes < choice_.curve.front().bytes && p.error > 0 && (least == nullptr || p.error < least->error)) least = &p;
     }
     if (least == nullptr || !std::isfinite(least->error)) return;
-    const double needed = least->error * options_.max_error / choice_.bound;
-    choice_.warnings.push_back(
-        fmt::format("narrower types cost more: the least that makes the model smaller is {} ({})",
-                    options_.metric ? fmt::format("{:.3g}", needed) : fmt::format("{:.3g} %", 100 * needed), least->types));
+    const double needed = 1.01 * least->error * options_.max_error / choice_.bound;
+    const std::string text = options_.metric ? fmt::format("{:.3g}", needed) : fmt::format("{:.3g} %", 100 * needed);
+    choice_.warnings.push_back(fmt::format("nothing smaller stays within this error; {} would allow {}", text, least->types));
   }
 
   PrecisionChoice choice_;

@@ -15,7 +15,7 @@ namespace {
 
 struct NarrowType {
   std::string_view name;
-  int opset;              // that its DequantizeLinear needs, of half precision
+  int opset;  // that its DequantizeLinear needs, of half precision
 };
 constexpr NarrowType kTypes[] = {{"int8", 19}, {"int8 in blocks", 21}, {"uint4", 21}};
 constexpr std::string_view kInBlocks = " in blocks";  // of 32
@@ -39,8 +39,8 @@ TensorPtr floats_of(const Node& dequantize) {
 
 // What the errors of many single weights have in common.
 struct Statistics {
-  double deviations = 0;  // from the mean over runs, which is 1, squared
-  size_t degrees = 0;     // of freedom
+  double deviations = 0;        // from the mean over runs, which is 1, squared
+  size_t degrees = 0;           // of freedom
   double worst = 0, usual = 0;  // sums of squares
 
   void add(const std::vector<RunError>& errors) {
@@ -140,7 +140,8 @@ void WeightChoice::measure(const Model& m, const PrecisionTrials& trials, Observ
     const EvalValue whole = given[i];
     for (auto& [type, narrow] : *measured[i]) {
       if (narrow.is_measured) continue;
-      given[i] = type == kHalf ? EvalValue(precision::rounded_to_half(*whole.array())) : EvalValue(floats_of(*narrow.dequantize));
+      given[i] =
+          type == kHalf ? EvalValue(precision::rounded_to_half(*whole.array())) : EvalValue(floats_of(*narrow.dequantize));
       const auto errors = trials.errors(run, given);
       narrow.square = mean_square_of(errors);
       narrow.is_measured = true;

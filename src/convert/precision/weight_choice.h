@@ -12,8 +12,7 @@
 
 namespace sardonyx {
 
-// Stores the named weights in a type of quantize_weights, or in "int8 in blocks"; all of them, if there are no
-// names.
+// Stores the named weights in a type of quantize_weights, or in "int8 in blocks"; without names, all of them.
 PassRequest narrowing(std::string_view type, const std::vector<std::string>& names, const Calibration* calibration);
 
 // Names of weights by type.
@@ -29,8 +28,8 @@ class WeightChoice {
   };
   using StoredWeights = std::map<std::string, Stored, std::less<>>;
 
-  // Measures all weights in 8 bits, with and without blocks, and in 4, one at a time with the others as they are. They learn from `learned`; null: from
-  // nothing. `observer` may be null.
+  // Measures all weights in 8 bits, with and without blocks, and in 4, one at a time with the others as they
+  // are. They learn from `learned`; null: from nothing. `observer` may be null.
   WeightChoice(const Model& m, const PrecisionTrials& trials, const Calibration* learned, Observer* observer);
 
   // The same in half precision, which is then a choice for weights of f32.
@@ -41,7 +40,6 @@ class WeightChoice {
   // The fewest bytes for a predicted error of at most `error`, where `base` is that of all weights as they
   // are. Errors of single weights are taken as independent.
   NarrowWeights cheapest(const StoredWeights& weights, double base, double error) const;
-  double predicted(const NarrowWeights& names, double base) const;
   // The bytes that are saved if nothing but bytes counts.
   double most_saved(const StoredWeights& weights) const;
   // How much errors differ from run to run, as a share; 0 for one run.
@@ -61,6 +59,7 @@ class WeightChoice {
   void narrow_all(const Model& m, std::string_view type, const Calibration* learned);
   void measure(const Model& m, const PrecisionTrials& trials, Observer* observer);
   static double bytes_of(const Narrow& narrow, const Stored& stored);  // with its node
+  double predicted(const NarrowWeights& names, double base) const;
   NarrowWeights assigned(const StoredWeights& weights, double price) const;
   void fill(const StoredWeights& weights, double rest, NarrowWeights& names) const;
 
