@@ -35,6 +35,7 @@ struct Base {
   std::vector<PassRequest> passes = {};
   bool is_half = false;
   bool rounds_rest = true;  // weights of f32 that nothing narrows are stored in f16
+  bool is_refused = false;  // what runs models lacks an operator
   double error = kNotFinite;
   uint64_t bytes = 0;
   WeightChoice::StoredWeights weights = {};
@@ -145,19 +146,25 @@ class Chooser {
     return made;
   }
 
-  // Adds a point to the curve. Returns its error.
-  double measure(const Base& base, Made made) {
+  // Adds a point to the curve, unless the model is refused. Returns its error.
+  double measure(Base& base, Made made) {
     PrecisionPoint point{.types = std::move(made.types), .bytes = count_model(*made.model).bytes};
-    const RunModel run = trials_->prepare(*made.model);
-    point.error = worst_of(trials_->errors(run));
-    // Runtimes that compute halves in single precision hide what overflows.
-    if (base.is_half && made.is_whole && options_.runner)
-      point.error = std::max(point.error, worst_of(trials_->evaluated_errors(*made.model)));
-    const bool is_within = point.error <= choice_.bound;
-    if (is_within && options_.runner) point.time = trials_->time(run);
-    choice_.curve.push_back(point);
-    tried_.push_back({.passes = std::move(made.passes), .is_within = is_within});
-    return point.error;
+    try {
+      const RunModel run = trials_->prepare(*made.model);
+      point.error = worst_of(trials_->errors(run));
+      // Runtimes that compute halves in single precision hide what overflows.
+      if (base.is_half && made.is_whole && options_.runner)
+        point.error = std::max(point.error, worst_of(trials_->evaluated_errors(*made.model)));
+      if (point.error <= choice_.bound && options_.runner) point.time = trials_->time(run);
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::kUnsupported) throw;
+      base.is_refused = true;
+      choice_.warnings.push_back(fmt::format("not tried: {}, because {}", point.types, e.message()));
+      return kNotFinite;
+    }
+    tried_.push_back({.passes = std::move(made.passes), .is_within = point.error <= choice_.bound});
+    choice_.curve.push_back(std::move(point));
+    return choice_.curve.back().error;
   }
 
   // Measures what the base alone costs: with its other weights in f16, or, if that is too much, as they are.
@@ -167,6 +174,7 @@ class Chooser {
     const bool is_single = base.passes.empty();
     if (!made.changed && !is_single) return false;
     base.error = measure(base, std::move(made));
+    if (base.is_refused) return false;
     base.bytes = choice_.curve.back().bytes;
     if (base.error > choice_.bound && base.rounds_rest && (base.is_half || is_single)) {
       base.rounds_rest = false;
@@ -192,7 +200,7 @@ class Chooser {
       pack(base);
       return true;
     }
-    if (choice_.curve.size() == 1) return false;  // it changes nothing
+    if (choice_.curve.size() == 1) return false;  // it changes nothing, or was refused
     auto made = clone_model(m_);
     (void)run_uncompared(*made, half);
     HalfParts parts(m_, *made, *trials_);
@@ -220,15 +228,15 @@ class Chooser {
   }
 
   // Values in integers of 8 bits, by ranges that runs had or that each run has. Sessions tell whether that is
-  // faster. A runtime may refuse the operators.
+  // faster. Ranges may not be known: a value of a run may be infinite.
   void try_integers() {
     const auto opset = m_.opset_version("").value_or(0);
-    const auto try_passes = [&](std::string types, std::vector<std::string> passes) {
-      PassRequest request{.passes = std::move(passes), .strict = true, .calibration = learned()};
+    const auto try_passes = [&](const std::string& types, std::vector<std::string> passes) {
       try {
-        offer({.types = types, .passes = {std::move(request)}});
+        offer({.types = types, .passes = {{.passes = std::move(passes), .strict = true, .calibration = learned()}}});
       } catch (const Error& e) {
-        choice_.warnings.push_back(fmt::format("{} was not tried: {}", types, e.message()));
+        if (e.code() == ErrorCode::kInternal) throw;
+        choice_.warnings.push_back(fmt::format("not tried: {}, because {}", types, e.message()));
       }
     };
     if (learned() != nullptr && opset >= onnx::kStaticQuantization)
@@ -249,6 +257,7 @@ class Chooser {
       if (names.empty()) return;
       const auto [at, is_new] = known.try_emplace(names);
       if (is_new) at->second = measure(base, make(base, names));
+      if (base.is_refused) return;
       const double error = at->second;
       (error > choice_.bound ? bad : good) = target;
       if (error <= choice_.bound && error * kNear > choice_.bound) return;
