@@ -166,7 +166,8 @@ WeightChoice::StoredWeights WeightChoice::weights_in(const Model& made) const {
 }
 
 double WeightChoice::bytes_of(const Narrow& narrow, const Stored& stored) {
-  return kNodeBytes + static_cast<double>(narrow.code_bytes + narrow.scale_bytes / (stored.is_half ? 2 : 1));
+  const double scales = static_cast<double>(narrow.scale_bytes) * (stored.is_half ? 0.5 : 1.0);
+  return kNodeBytes + static_cast<double>(narrow.code_bytes) + scales;
 }
 
 // The types that cost the fewest bytes where an error counts `price` bytes for its square.
