@@ -43,6 +43,7 @@ struct Base {
 
 // A point of the curve.
 struct Tried {
+  std::string base;  // its types
   std::vector<PassRequest> passes;
   bool is_within = false;
 };
@@ -80,7 +81,7 @@ class Chooser {
     choice_.bound = options_.max_error / (1 + margin());
     choice_.curve.push_back(
         {.types = "f32", .bytes = count_model(m_).bytes, .time = options_.runner ? std::optional(1.0) : std::nullopt});
-    tried_.push_back({.is_within = true});
+    tried_.push_back({.base = "f32", .is_within = true});
     const bool is_half = !stays_single(request_) && try_half();
     // Without times, halves are as good as weights alone.
     if (!is_half || options_.runner) offer({.types = "f32"});
@@ -162,7 +163,7 @@ class Chooser {
       choice_.warnings.push_back(fmt::format("not tried: {}, because {}", point.types, e.message()));
       return kNotFinite;
     }
-    tried_.push_back({.passes = std::move(made.passes), .is_within = point.error <= choice_.bound});
+    tried_.push_back({.base = base.types, .passes = std::move(made.passes), .is_within = point.error <= choice_.bound});
     choice_.curve.push_back(std::move(point));
     return choice_.curve.back().error;
   }
@@ -267,20 +268,23 @@ class Chooser {
     }
   }
 
-  // The point with the fewest bytes within the bound.
-  size_t smallest() const {
-    size_t best = 0;
+  // The point with the fewest bytes within the bound; of this base, if one is given.
+  size_t smallest(std::string_view base = {}) const {
+    size_t best = tried_.size();
     for (size_t i = 0; i < tried_.size(); ++i) {
-      if (tried_[i].is_within && choice_.curve[i].bytes < choice_.curve[best].bytes) best = i;
+      const bool is_candidate = tried_[i].is_within && (base.empty() || tried_[i].base == base);
+      if (is_candidate && (best == tried_.size() || choice_.curve[i].bytes < choice_.curve[best].bytes)) best = i;
     }
     return best;
   }
 
+  // Times decide between bases alone, so that less depends on them.
   void choose() {
     const PrecisionPoint& small = choice_.curve[choice_.chosen = smallest()];
     for (size_t i = 0; i < tried_.size() && small.time; ++i) {
+      if (smallest(tried_[i].base) != i) continue;
       const PrecisionPoint& p = choice_.curve[i];
-      if (!tried_[i].is_within || static_cast<double>(p.bytes) > kMostBytes * static_cast<double>(small.bytes)) continue;
+      if (static_cast<double>(p.bytes) > kMostBytes * static_cast<double>(small.bytes)) continue;
       if (*p.time <= kLessTime * *small.time && *p.time < *choice_.curve[choice_.chosen].time) choice_.chosen = i;
     }
     choice_.passes = std::move(tried_[choice_.chosen].passes);

@@ -102,7 +102,7 @@ void WeightChoice::narrow_all(const Model& m, std::string_view type, const Calib
   for (const Node& n : made.graph().nodes()) {
     if (!n.is("DequantizeLinear")) continue;
     std::string_view name = n.operands()[0].value->name().view();
-    if (!name.ends_with(onnx::kCodesSuffix)) continue;
+    if (!name.ends_with(onnx::kCodesSuffix) || before.contains(name)) continue;  // or has been narrow
     name.remove_suffix(onnx::kCodesSuffix.size());
     if (!before.contains(name)) continue;
     const auto parts = parts_of(n);

@@ -266,6 +266,25 @@ def test_what_the_runtime_lacks_is_not_chosen():
     assert error(before, after) <= 0.2
 
 
+def test_names_of_weights_that_were_narrow_before():
+    """`c` is as if it had been narrowed, and another constant has its name."""
+    proto = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+        g (float[B,61] x) => (float[B,53] y) {
+            c_floats = DequantizeLinear(c_quantized, scale, c)
+            xc = MatMul(x, c_floats)
+            xa = MatMul(x, a)
+            h = Relu(xa)
+            hb = MatMul(h, b)
+            y = Add(hb, xc)
+        }""")
+    given = {"a": WEIGHTS["a"], "b": WEIGHTS["b"], "scale": np.float32(0.01), "c": np.int8(3)}
+    given["c_quantized"] = RNG.integers(-99, 99, (61, 53)).astype(np.int8)
+    proto.graph.initializer.extend(numpy_helper.from_array(np.asarray(w), name) for name, w in given.items())
+    after, report = sardonyx.optimize(proto, max_error=0.02, calibration=RUNS, return_report=True)
+    assert report.precision_curve[report.precision_chosen]["bytes"] < report.precision_curve[0]["bytes"]
+    assert error(proto, after) <= 0.02
+
+
 def test_infinite_values_have_no_ranges():
     drawn = np.random.default_rng(0)
     before = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
