@@ -31,7 +31,8 @@ struct PrecisionChoice {
 //
 // The bound is below max_error by as much as errors differ from run to run, since other inputs than these
 // will come; a metric of the user's own has no such margin. The smallest model within is chosen, or the
-// smallest that computes in other types, if it has a tenth more bytes at most and takes 0.8 of the time or less.
+// smallest that computes in other types, if it has at most a tenth more bytes and takes at most 0.8 of the
+// time.
 //
 // Weights and ranges learn from the first half of given runs, rounded down, so that others measure what was
 // learned.
