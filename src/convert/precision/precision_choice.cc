@@ -108,7 +108,7 @@ class Chooser {
     if (options_.metric) return 0;
     const auto runs = static_cast<double>(runs_.runs.size());
     const double spread = weights_->spread();
-    return std::sqrt((spread * spread * (runs - 1) + kUsualSpread * kUsualSpread) / runs * 1.5 / runs);
+    return std::sqrt(2 * (spread * spread * (runs - 1) + kUsualSpread * kUsualSpread)) / runs;
   }
 
   const Calibration* learned() const { return choice_.learned.runs.empty() ? nullptr : &choice_.learned; }

@@ -241,7 +241,7 @@ def test_unseen_inputs_have_a_margin():
         after, report = sardonyx.optimize(model(), max_error=0.02, calibration=runs, return_report=True)
         assert report.precision_curve[report.precision_chosen]["error"] <= report.precision_bound
         bounds.append(report.precision_bound)
-    assert bounds[0] == pytest.approx(0.02 / (1 + 0.25 * 1.5**0.5)) and bounds[0] < bounds[1] < 0.02
+    assert bounds[0] == pytest.approx(0.02 / (1 + 0.25 * 2**0.5)) and bounds[0] < bounds[1] < 0.02
     for _ in range(20):
         x = {"x": drawn.standard_normal((7, 61)).astype(np.float32)}
         want = results(model(), x)
