@@ -92,6 +92,7 @@ void print_curve(const OptimizeReport& r) {
     say("  {:<12} {:>12} {:>10.3g} %  {}\n", i == r.precision_chosen ? "chosen" : "", human_bytes(p.bytes), 100 * p.error,
         p.types);
   }
+  say("  {:<12} {:>12} {:>10.3g} %  at most on these inputs, as others may be off by more\n", "", "", 100 * r.precision_bound);
 }
 
 void print_report(const std::string& in, const std::string& out, const OptimizeReport& r, bool is_verbose) {
@@ -254,6 +255,7 @@ ordered_json json_of(std::string_view command, const Job& job, const std::string
       curve.push_back({{"types", p.types}, {"bytes", p.bytes}, {"error", p.error}});
     j["precision_curve"] = curve;
     j["precision_chosen"] = r.precision_chosen;
+    j["precision_bound"] = r.precision_bound;
   }
   j["evaluations"] = r.passes.evaluations;
   if (r.largest_error) j["largest_error"] = *r.largest_error;

@@ -70,6 +70,8 @@ struct PrecisionPoint {
   std::string types;   // "f16, 12 weights int8, 40 weights uint4"
   uint64_t bytes = 0;  // of constants
   double error = 0;    // the largest of a result, as a share of its largest element; or what the metric gives
+  // Of a run, as a share of that in f32. Nullopt where no runner was given, or the error is beyond the bound.
+  std::optional<double> time = {};
 };
 
 // How far results of a run, by position, are from what they were before.
@@ -119,6 +121,7 @@ struct OptimizeReport {
   std::optional<OpsetHint> hint;
   std::vector<PrecisionPoint> precision_curve;  // tried for max_error
   size_t precision_chosen = 0;                  // the point of it that was chosen
+  double precision_bound = 0;                   // of its errors: max_error less a margin for other inputs
   bool has_metric = false;                      // its errors are what OptimizeOptions::metric gives
   double read_seconds = 0, optimize_seconds = 0, write_seconds = 0;
   // Parts that no rule touches (nodes with wrong types, unknown operators), and what could not be verified.

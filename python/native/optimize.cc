@@ -47,19 +47,32 @@ void decode(nb::handle given, std::optional<Tolerance>& to) {
   to = Tolerance{rtol, atol};
 }
 
+// Calls a function of Python. What it says to be unsupported is an error that native code can catch.
+nb::object call(const Locked& function, const nb::object& given) {
+  try {
+    return function.object(given);
+  } catch (nb::python_error& e) {
+    if (!e.matches(nb::module_::import_("sardonyx._error").attr("Error"))) throw;
+    const nb::object raised = nb::borrow(e.value());
+    if (nb::cast<std::string>(raised.attr("code")) != to_string(ErrorCode::kUnsupported)) throw;
+    throw Error(ErrorCode::kUnsupported, nb::cast<std::string>(raised.attr("message")),
+                nb::cast<std::vector<std::string>>(nb::list(raised.attr("notes"))));
+  }
+}
+
 // A function of a model's bytes, which returns a function of a list of values.
 void decode(nb::handle given, std::function<RunModel(const Model&)>& to) {
   const auto prepare = std::make_shared<Locked>(given);
   to = [prepare](const Model& m) -> RunModel {
     const std::string bytes = serialize_onnx(m);
     const nb::gil_scoped_acquire locked;
-    const auto run = std::make_shared<Locked>(prepare->object(nb::bytes(bytes.data(), bytes.size())));
+    const auto run = std::make_shared<Locked>(call(*prepare, nb::bytes(bytes.data(), bytes.size())));
     return [run](std::span<const EvalValue> inputs) {
       const nb::gil_scoped_acquire locked_again;
       nb::list given_inputs;
       for (const EvalValue& v : inputs) given_inputs.append(eval_object(v));
       std::vector<EvalValue> results;
-      for (nb::handle v : nb::cast<nb::list>(run->object(given_inputs))) results.push_back(eval_value(v));
+      for (nb::handle v : nb::cast<nb::list>(call(*run, given_inputs))) results.push_back(eval_value(v));
       return results;
     };
   };
@@ -160,10 +173,12 @@ nb::dict dict_of(const OptimizeReport& r) {
     point["types"] = p.types;
     point["bytes"] = p.bytes;
     point["error"] = p.error;
+    point["time"] = p.time ? nb::object(nb::float_(*p.time)) : nb::object(nb::none());
     curve.append(point);
   }
   d["precision_curve"] = curve;
   d["precision_chosen"] = r.precision_chosen;
+  d["precision_bound"] = r.precision_bound;
   d["has_metric"] = r.has_metric;
   d["faults"] = r.passes.faults;
   d["evaluations"] = r.passes.evaluations;

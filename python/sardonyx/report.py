@@ -59,9 +59,10 @@ class Report:
     largest_error: float | None = None  # |before - after| over the floats that verify= compared
     evaluations: int = 0  # how many runs before and after verify= compared
     # What max_error= tried: "types", "bytes" of constants, "error": a share of the largest element of a result,
-    # or what metric= gave.
+    # or what metric= gave; "time": of the processor for a run, as a share of that in f32; None where it was not measured.
     precision_curve: list[dict] = field(default_factory=list)
     precision_chosen: int = 0  # the point that the model has
+    precision_bound: float = 0  # that errors had to stay within: max_error less a margin for other inputs
     has_metric: bool = False
     # Of a conversion with precision="int8": how many ops are "in int8", and "in floats: ..." by reason.
     integers: dict[str, int] = field(default_factory=dict)
@@ -92,10 +93,15 @@ class Report:
             lines.append(f"  {self.bytes:,} bytes" + (f" in {self.path}" if self.path else ""))
         if self.shadow is not None:
             lines.append(f"  {self.shadow}")
+        if self.precision_curve:
+            lines.append(f"  {'':<9}{'constants':>10} {'error':>8}{'' if self.has_metric else '  '} time")
         for i, point in enumerate(self.precision_curve):
             mark = "chosen" if i == self.precision_chosen else ""
             error = f"{point['error']:8.3g}" if self.has_metric else f"{100 * point['error']:8.3g} %"
-            lines.append(f"  {mark:<9}{_short(point['bytes'], 'B'):>10} {error}  {point['types']}")
+            lines.append(f"  {mark:<9}{_short(point['bytes'], 'B'):>10} {error} {_time(point):>4}  {point['types']}")
+        if self.precision_curve and not self.has_metric:
+            bound = f"{100 * self.precision_bound:8.3g} %"
+            lines.append(f"  {'':<9}{'':>10} {bound}       at most on these inputs, as others may be off by more")
         if self.savings:
             width = max(len("saved by"), *(len(name) for name, _ in self.savings))
             at = f" at {self.at}" if self.at else ""
@@ -125,6 +131,11 @@ def _short(n: float, unit: str = "") -> str:
         size, prefix = size / 1000, larger
     digits = f"{size:.3g}" if prefix else f"{size:.0f}"
     return f"{'-' if n < 0 else ''}{digits} {prefix}{unit}".rstrip() if n else "-"
+
+
+def _time(point: dict) -> str:
+    """The time of a point of the curve; "" where it was not measured."""
+    return "" if point["time"] is None else f"{point['time']:.2f}"
 
 
 def _flops(saved: dict) -> str:
@@ -174,11 +185,10 @@ def curve(report: Report) -> str:
     chosen = report.precision_curve[report.precision_chosen]
     for p, (x, y) in zip(points, places, strict=True):
         color = "#59a14f" if p is chosen else "#4e79a7"
-        lines.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"><title>{html.escape(p["types"])}</title></circle>'
-        )
+        time = f", {_time(p)} of the time" if p["time"] is not None else ""
+        text = html.escape(f"{p['types']}: {_short(p['bytes'], 'B')}{time}")
+        lines.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"><title>{text}</title></circle>')
         if p is chosen:
-            text = html.escape(f"{p['types']}: {_short(p['bytes'], 'B')}")
             lines.append(f'<text x="{x + 8:.1f}" y="{max(y - 6, 22):.1f}">{text}</text>')
     return _drawing(left + wide + 200, high + 36, lines)
 
@@ -213,6 +223,7 @@ def of_optimization(name: str, numbers: dict[str, Any], path: str | os.PathLike 
         largest_error=numbers["largest_error"],
         precision_curve=numbers["precision_curve"],
         precision_chosen=numbers["precision_chosen"],
+        precision_bound=numbers["precision_bound"],
         has_metric=numbers["has_metric"],
         warnings=numbers["warnings"],
     )

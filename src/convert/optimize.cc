@@ -17,7 +17,7 @@
 #include "convert/interface/op_names.h"
 #include "convert/interface/submodel.h"
 #include "convert/opset_hint.h"
-#include "convert/precision_choice.h"
+#include "convert/precision/precision_choice.h"
 #include "convert/run_inputs.h"
 #include "inspect/compare_models.h"
 #include "inspect/savings.h"
@@ -248,6 +248,7 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
     PrecisionChoice choice = choose_precision(m, options, request, std::move(calibration));
     report.precision_curve = std::move(choice.curve);
     report.precision_chosen = choice.chosen;
+    report.precision_bound = choice.bound;
     report.has_metric = options.metric != nullptr;
     report.warnings = std::move(choice.warnings);
     narrowing = std::move(choice.passes);

@@ -89,18 +89,22 @@ std::vector<EvalValue> inputs_of(const Model& m, const Model& reference, std::sp
 
 }  // namespace
 
-double relative_error(const Array& reference, const Array& found) {
-  constexpr double kNotFinite = std::numeric_limits<double>::infinity();
+RelativeError relative_error(const Array& reference, const Array& found) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  constexpr RelativeError kNotFinite{kInf, kInf};
   if (reference.shape() != found.shape()) return kNotFinite;
-  double largest = 0, error = 0;
+  double largest = 0, error = 0, squares = 0;
   for (int64_t i = 0; i < reference.size(); ++i) {
     const double x = reference.double_at(i), y = found.double_at(i);
     if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
     if (x == y || !std::isfinite(x)) continue;
     if (!std::isfinite(y)) return kNotFinite;
     error = std::max(error, std::abs(x - y));
+    squares += (x - y) * (x - y);
   }
-  return error == 0 ? 0 : largest == 0 ? kNotFinite : error / largest;
+  if (error == 0) return {};
+  if (largest == 0) return kNotFinite;
+  return {error / largest, std::sqrt(squares / static_cast<double>(reference.size())) / largest};
 }
 
 ValueErrors value_errors(const Model& m, const Model& reference, std::span<const EvalValue> inputs) {
@@ -114,7 +118,7 @@ ValueErrors value_errors(const Model& m, const Model& reference, std::span<const
                  [&](size_t i, const Array& a) { expected[i] = a; });
   ValueErrors errors;
   observe_values(m, ours, {.runs = {inputs_of(m, reference, inputs)}}, [&](size_t i, const Array& a) {
-    if (expected[i] && expected[i]->shape() == a.shape()) errors.emplace(ours[i], relative_error(*expected[i], a));
+    if (expected[i] && expected[i]->shape() == a.shape()) errors.emplace(ours[i], relative_error(*expected[i], a).worst);
   });
   return errors;
 }

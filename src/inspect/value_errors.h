@@ -9,9 +9,12 @@
 
 namespace sardonyx {
 
-// The largest difference of two tensors of numbers, as a share of the largest finite element of the
-// reference. Infinite if shapes differ, or an element is finite in the reference only.
-double relative_error(const Array& reference, const Array& found);
+// Differences of two tensors of numbers, as shares of the largest finite element of the reference: the largest,
+// and the root of their mean square. Infinite if shapes differ, or an element is finite in the reference only.
+struct RelativeError {
+  double worst = 0, usual = 0;
+};
+RelativeError relative_error(const Array& reference, const Array& found);
 
 // The relative errors of results of nodes in the main graph of `m`, where that of the reference has a
 // counterpart of the same shape: the result of that name, or of the node that match_models() finds in a model

@@ -12,7 +12,7 @@ EvalValue numbers(const std::vector<float>& x) {
   return EvalValue(Tensor::of<float>(DType::kF32, {static_cast<int64_t>(x.size())}, x));
 }
 double error(const std::vector<float>& reference, const std::vector<float>& found) {
-  return relative_error(*numbers(reference).array(), *numbers(found).array());
+  return relative_error(*numbers(reference).array(), *numbers(found).array()).worst;
 }
 
 TEST(ValueErrors, RelativeToTheLargestElement) {

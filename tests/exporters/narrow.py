@@ -29,6 +29,7 @@ from kept import Feeds, load_feeds, seed_of  # noqa: E402
 WITHIN = 0.02
 BYTES = 0.51
 LEAST_WEIGHTS = 1000  # elements
+FOUR_BITS = (onnx.TensorProto.UINT4, onnx.TensorProto.INT4)
 FLOATS = {onnx.TensorProto.FLOAT: 4, onnx.TensorProto.FLOAT16: 2}
 
 
@@ -58,7 +59,8 @@ def bytes_of(model: onnx.ModelProto, types: dict[int, int] | None = None) -> int
     """Of the initializers with these types; of all without."""
     stored = [t for g in graphs_of(model.graph) for t in g.initializer]
     if types is None:
-        return sum(onnx.numpy_helper.to_array(t).nbytes for t in stored)
+        # NumPy has a byte for 4 bits.
+        return sum(onnx.numpy_helper.to_array(t).nbytes // (2 if t.data_type in FOUR_BITS else 1) for t in stored)
     return sum(math.prod(t.dims) * types.get(t.data_type, 0) for t in stored)
 
 

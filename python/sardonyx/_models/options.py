@@ -43,13 +43,14 @@ class OptimizeOptions(TypedDict, total=False):
     them in half the bytes, for a Cast."""
     max_error: float | str | None
     """Choose the types of values and weights: the smallest model whose results stay within this error on
-    the inputs of `calibration`, or on random ones. A share of the largest element of each result: 0.01 or
-    "1%". With `precision="f32"` only weights get other types. onnxruntime runs the trials where it is
-    installed."""
+    the inputs of `calibration`, or on random ones, with a margin for others; or one with up to a tenth more
+    bytes that takes at most 0.8 of the time. A share of the largest element of each result: 0.01 or "1%".
+    With `precision="f32"` only weights get other types. onnxruntime runs the trials where it is installed,
+    and tells the time."""
     metric: Callable[[list[Any], list[Any]], float] | None
     """Measures the error for `max_error`: a function of the results of a run before and after, lists of
-    arrays, whose value may then be at most `max_error`. None: the largest difference, as a share of the
-    largest element."""
+    arrays, whose value may then be at most `max_error`, without a margin. None: the largest difference, as
+    a share of the largest element."""
     fold_budget: int
     """Bytes by which folding may grow the model. 0: 4 KiB for each removed node, 1 % in all."""
     prune_inputs: bool
@@ -152,12 +153,13 @@ DOC = """\
             points. 4 bits raise the opset to 21, 8 bits to 13 (of half precision to 19), if it is older.
             "f16" and "bf16" store them in half the bytes, for a Cast.
         max_error: Choose the types of values and weights: the smallest model whose results stay within this
-            error on the inputs of `calibration`, or on random ones. A share of the largest element of each
-            result: 0.01 or "1%". With `precision="f32"` only weights get other types. onnxruntime runs the
-            trials where it is installed.
+            error on the inputs of `calibration`, or on random ones, with a margin for others; or one with
+            up to a tenth more bytes that takes at most 0.8 of the time. A share of the largest element of
+            each result: 0.01 or "1%". With `precision="f32"` only weights get other types. onnxruntime runs
+            the trials where it is installed, and tells the time.
         metric: Measures the error for `max_error`: a function of the results of a run before and after,
-            lists of arrays, whose value may then be at most `max_error`. None: the largest difference, as a
-            share of the largest element.
+            lists of arrays, whose value may then be at most `max_error`, without a margin. None: the
+            largest difference, as a share of the largest element.
         fold_budget: Bytes by which folding may grow the model. 0: 4 KiB for each removed node, 1 % in all.
         prune_inputs: Drop unused inputs.
         keep_names: Keep a name only where it means the same elements: changed weights get new names.

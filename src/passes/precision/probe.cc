@@ -52,17 +52,6 @@ std::vector<float> elements(const Array& a) {
   return out;
 }
 
-// Rounded to half precision. Finite elements are clamped to +-`most`.
-Array rounded(const Array& a, float most) {
-  std::vector<float> out = elements(a);
-  for (float& x : out) x = std::isfinite(x) ? std::clamp(x, -most, most) : x;
-  std::vector<std::byte> halves(2 * out.size());
-  const auto bytes = std::as_writable_bytes(std::span(out));
-  floats_to_halves(bytes.data(), halves.data(), out.size());
-  halves_to_floats(halves.data(), bytes.data(), out.size());
-  return Array::of(Tensor::of<float>(DType::kF32, a.shape(), out));
-}
-
 // The largest difference of two arrays, relative to the largest element of the first; 0 if they cannot be
 // compared.
 double difference(const Array& a, const Array& b) {
@@ -92,6 +81,16 @@ bool is_smooth(const Node& n) {
 
 }  // namespace
 
+Array rounded_to_half(const Array& a, float most) {
+  std::vector<float> out = elements(a);
+  for (float& x : out) x = std::isfinite(x) ? std::clamp(x, -most, most) : x;
+  std::vector<std::byte> halves(2 * out.size());
+  const auto bytes = std::as_writable_bytes(std::span(out));
+  floats_to_halves(bytes.data(), halves.data(), out.size());
+  halves_to_floats(halves.data(), bytes.data(), out.size());
+  return Array::of(Tensor::of<float>(DType::kF32, a.shape(), out));
+}
+
 Probe::Probe(Graph& function) : function_(function), inputs_(function.inputs().size()) {
   if (work_of(function) > kMostWork) return;
   try {
@@ -114,7 +113,7 @@ Probe::Sight Probe::run(const HalfChoice* choice) const {
     const bool is_mask = choice != nullptr && choice->is_mask(v);
     const bool is_cast = choice != nullptr && v.def() != nullptr && (choice->is_half(*v.def()) || is_cast_later(v, *choice));
     if (is_mask || is_cast)
-      *a = rounded(*a, is_mask ? static_cast<float>(kLargestHalf) : std::numeric_limits<float>::infinity());
+      *a = rounded_to_half(*a, is_mask ? static_cast<float>(kLargestHalf) : std::numeric_limits<float>::infinity());
     const auto [at, is_new] = all.try_emplace(&v);
     Seen& s = at->second;
     for (const float e : elements(*a)) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "sardonyx/eval.h"
 
 namespace sardonyx::precision {
+
+// The elements of an array of f32 as half precision has them. Finite ones are clamped to +-`most` before.
+Array rounded_to_half(const Array& a, float most = std::numeric_limits<float>::infinity());
 
 struct ProbeFinding {
   const Value* value;
