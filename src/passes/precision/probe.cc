@@ -17,7 +17,7 @@ namespace {
 constexpr double kMostWork = 1e7;  // in multiplications; rounding a number counts, too
 constexpr int64_t kOpenSize = 3;
 constexpr double kIterations = 30;  // assumed per loop
-const double kVanishing = std::ldexp(1, -25);
+const double kDigits = std::ldexp(1, -14);  // numbers below have fewer than 11 binary digits
 
 double size_of(const Value& v) {
   if (!v.ranked()) return 1;
@@ -132,7 +132,7 @@ Probe::Sight Probe::run(const HalfChoice* choice) const {
 }
 
 std::vector<ProbeFinding> Probe::find(const HalfChoice& choice) const {
-  constexpr double kWrong = 0.05, kRight = 0.02;
+  constexpr double kWrong = 0.02;
   std::vector<ProbeFinding> found;
   if (single_.empty()) return found;
   Sight rounded;
@@ -152,15 +152,15 @@ std::vector<ProbeFinding> Probe::find(const HalfChoice& choice) const {
     for (const Node& n : g->nodes()) {
       const bool has_bodies = !n.bodies().empty();
       const bool broken = std::ranges::any_of(n.operands(), [&](const Use& u) { return is_broken(u.value); });
-      const bool wrong = std::ranges::any_of(n.operands(), [&](const Use& u) { return off(u.value) > kRight; });
+      const bool wrong = std::ranges::any_of(n.operands(), [&](const Use& u) { return off(u.value) > kWrong; });
       for (const Value& v : n.results()) {
         const auto seen = single_.find(&v);
         if (seen == single_.end() || !seen->second.finite) continue;
         const double most = seen->second.largest;
         if (most > kLargestHalf && !choice.is_mask(v)) {
           found.push_back({&v, "it exceeds 65504 on random inputs", true});
-        } else if (most > 0 && most <= kVanishing) {
-          found.push_back({&v, "it vanishes on random inputs", true});
+        } else if (most > 0 && most < kDigits) {
+          found.push_back({&v, "it is below 2^-14 on random inputs", true});
         }
         if (has_bodies) continue;
         if (is_broken(&v) && !broken) {

@@ -214,6 +214,9 @@ void SingleOps::require(Graph& g, bool in_loop) {
   }();
   for (Node& n : g.nodes()) {
     for (const Body& b : n.bodies()) require(*b.graph, in_loop || is(n, "while_loop"));
+    for (const Body& b : n.bodies()) {
+      for (const Port& p : b.graph->inputs()) keep_updates(*p.value, *b.graph);
+    }
     const auto [first, last] = rows.equal_range(word_of(n.op()));
     for (auto row = first; row != last; ++row) {
       for (size_t i = 0; i < n.num_inputs(); ++i) {
@@ -254,8 +257,32 @@ void SingleOps::require(Node& n, size_t operand, const OperandPrecision& row, bo
   }
 }
 
+// Keeps the elementwise arithmetic that makes the next value of a loop variable from the last: each iteration
+// would round it again, and a recurrence may grow without bound.
+void SingleOps::keep_updates(const Value& variable, const Graph& body) {
+  if (!is_single(&variable)) return;
+  std::unordered_map<const Value*, bool> depends{{&variable, true}};
+  const std::function<bool(const Value*)> visit = [&](const Value* v) {
+    if (!is_single(v) || v->is_constant()) return false;
+    const auto [at, is_new] = depends.try_emplace(v, false);
+    if (!is_new) return at->second;
+    bool found = false;
+    for (const Value* other : taken_by(*v)) found |= visit(other);
+    const Node* def = v->def();
+    if (def != nullptr && def->bodies().empty() && is_elementwise(*def)) {
+      for (const Use& u : def->operands()) found |= visit(u.value);
+      if (found) keep(*def);
+    }
+    return depends[v] = found;
+  };
+  for (const Value* next : taken_by(variable)) {
+    if (next->def() != nullptr && next->def()->graph() == &body) visit(next);
+  }
+}
+
 void SingleOps::demand(const Value* v, Through through) {
-  if (!is_single(v) || v->is_constant()) return;
+  const bool is_choice = v != nullptr && v->dtype() == DType::kBool;  // comparisons decide by exact numbers, too
+  if (!(is_single(v) || is_choice) || v->is_constant()) return;
   Through& known = demanded_[v];
   if (known >= through) return;
   known = through;
@@ -417,7 +444,12 @@ void SingleOps::spread(Graph& g) {
     const std::string_view why = light ? leaves_range(n) : std::string_view();
     if (!why.empty() && !kept_.contains(&n)) keep(n, why);
     const bool reads_outside = std::ranges::any_of(n.operands(), [&](const Use& u) { return outside_.contains(u.value); });
-    if (reads_outside || makes_rounded || (light && (reads_large || reads_rounded))) keep(n);
+    // A comparison of what stays in single precision would only round it.
+    const bool compares = n.num_results() == 1 && n.result(0)->dtype() == DType::kBool && n.has(Trait::kElementwise) &&
+                          std::ranges::any_of(n.operands(), [&](const Use& u) {
+                            return is_single(u.value) && u.value->def() != nullptr && kept_.contains(u.value->def());
+                          });
+    if (reads_outside || makes_rounded || compares || (light && (reads_large || reads_rounded))) keep(n);
     // Numbers beyond 65504 there are not those of a mask alone.
     const bool passes_on = reads_outside && (moves(n) || is(n, "add") || is(n, "sub"));
     for (const Value& v : n.results()) {

@@ -130,7 +130,7 @@ std::optional<Range> range_of(const Node& n, PassContext& context) {
   for (size_t i : {size_t{1}, size_t{2}}) {
     if (n.input(i) == nullptr) continue;
     const auto v = context.splat(n.input(i));
-    if (!v || std::isnan(*v) || n.input(i)->type()->rank() > 0) return std::nullopt;  // the standard requires scalars
+    if (!v || std::isnan(*v)) return std::nullopt;
     if (!is_float(n.result()->dtype()) && std::abs(*v) >= kMostExact) return std::nullopt;
     (i == 1 ? r.low : r.high) = v;
   }
