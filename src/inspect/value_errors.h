@@ -9,8 +9,9 @@
 
 namespace sardonyx {
 
-// Differences of two tensors of numbers, as shares of the largest finite element of the reference: the largest,
-// and the root of their mean square. Infinite if shapes differ, or an element is finite in the reference only.
+// Differences of two tensors of numbers, as shares of the largest finite element of the reference: the
+// largest, and the root of their mean square. Infinite if shapes differ, or an element is finite in the
+// reference only.
 struct RelativeError {
   double worst = 0, usual = 0;
 };

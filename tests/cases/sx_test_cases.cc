@@ -80,7 +80,7 @@ std::unique_ptr<Model> pass_case(PassRequest request, const Model& input) {
   auto model = clone_model(input);
   const CatalogPass* pass = find_pass(request.passes.front());
   std::optional<Calibration> calibration;
-  if (pass->pass.is_after_verification) request.calibration = &calibration.emplace(calibration_of(input));
+  if (pass != nullptr && pass->pass.is_after_verification) request.calibration = &calibration.emplace(calibration_of(input));
   const PipelineReport report = run_passes(*model, request);
   if (!report.not_converged.empty()) throw Error(ErrorCode::kInternal, report.not_converged[0]);
   // As remove_dead_nodes does: drop constants that lost their users.

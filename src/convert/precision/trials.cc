@@ -44,7 +44,8 @@ RelativeError PrecisionTrials::error(const Results& before, const Results& after
   return {error, error};
 }
 
-std::vector<RelativeError> PrecisionTrials::errors(const RunModel& run, std::span<const EvalValue> more, size_t most_runs) const {
+std::vector<RelativeError> PrecisionTrials::errors(const RunModel& run, std::span<const EvalValue> more,
+                                                   size_t most_runs) const {
   std::vector<RelativeError> all;
   for (size_t i = 0; i < std::min(before_.size(), most_runs); ++i) {
     std::vector<EvalValue> inputs = runs_.runs[i];

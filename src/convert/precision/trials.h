@@ -17,8 +17,8 @@ class PrecisionTrials {
   PrecisionTrials(const Model& m, const Calibration& runs, ErrorMetric metric);
 
   RunModel prepare(const Model& m) const { return runs_.prepare(m); }
-  // The error of each run, the largest of all results: `worst` is what OptimizeOptions::max_error bounds. `more`
-  // follow the inputs of each.
+  // The error of each run, the largest of all results: `worst` is what OptimizeOptions::max_error bounds.
+  // `more` follow the inputs of each.
   std::vector<RelativeError> errors(const RunModel& run, std::span<const EvalValue> more = {},
                                     size_t most_runs = SIZE_MAX) const;
   // The same on the evaluator, which rounds after each node.

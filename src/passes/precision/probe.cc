@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kMostWork = 1e7;  // in multiplications; rounding a number counts, too
 constexpr int64_t kOpenSize = 3;
-constexpr double kIterations = 30;  // assumed per loop
+constexpr double kIterations = 30;          // assumed per loop
 const double kDigits = std::ldexp(1, -14);  // numbers below have fewer than 11 binary digits
 
 double size_of(const Value& v) {

@@ -324,7 +324,9 @@ def sweep_outcome(case, target: str = NEWEST, precision: str = "f32") -> Outcome
             except sardonyx.Error as error:
                 return Outcome("wrong", f"does not run: {str(error).splitlines()[0][:150]}")
             for y, w in zip(found, wanted, strict=True):
-                tolerance = HALF_TOLERANCE if precision == "f16" else max(case.tolerance or 0, TOLERANCE.get(w.dtype, 0))
+                tolerance = (
+                    HALF_TOLERANCE if precision == "f16" else max(case.tolerance or 0, TOLERANCE.get(w.dtype, 0))
+                )
                 w = w.astype(np.float32) if w.dtype == jnp.bfloat16 else w
                 finite = np.abs(w[np.isfinite(w)].astype(np.float64)) if w.dtype.kind == "f" else np.zeros(0)
                 if not _same(np.asarray(y), w, 0, tolerance * finite.max(initial=1e-30)):
