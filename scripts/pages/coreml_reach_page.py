@@ -21,7 +21,7 @@ if "onnx" in sys.argv:
     text = reach.PAGE.read_text()
     section = text[text.index(reach.JAX_HEADING) :]
 else:
-    section = reach.jax_section(reach.sweep_rows(share), drawn=share < 1)
+    section = reach.jax_section(reach.sweep_rows(share), reach.sweep_rows(share, precision="f16"), drawn=share < 1)
 if "jax" in sys.argv:
     text = reach.PAGE.read_text()
     reach.PAGE.write_text(text[: text.index(reach.JAX_HEADING)] + section)

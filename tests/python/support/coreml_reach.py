@@ -456,8 +456,26 @@ def page(jax_text: str) -> str:
 JAX_HEADING = "## JAX functions"
 
 
-def jax_section(sweep: dict[str, Outcome | None], *, drawn: bool = True) -> str:
-    """`drawn`: the rows are a part of all."""
+# Rows that are further off in half precision, and why.
+FAR_IN_HALF = {
+    "special: dawsn": "2.5 % of the largest result, by polynomials of high degree",
+    "special: bessel_jn": "a recurrence whose numbers exceed 65504, which runs on small random inputs do not show",
+}
+
+
+def _in_half(half: dict[str, Outcome | None]) -> list[str]:
+    known = {n: o for n, o in half.items() if o is not None}
+    counts = counted(known.values())
+    wrong = [n for n, o in known.items() if o.kind == "wrong"]
+    listed = "; ".join(f"{n} ({FAR_IN_HALF.get(n, known[n].reason)})" for n in wrong)
+    return [
+        f"In half precision, the default, and given numbers that it holds, {share(counts['right'], len(known))} are finite where JAX's results are and within",
+        f"{HALF_TOLERANCE:.0%} of the largest; integers and booleans are equal. {counts['refused']} are refused, {len(wrong)} are further off{': ' + listed if wrong else ''}.",
+    ]
+
+
+def jax_section(sweep: dict[str, Outcome | None], half: dict[str, Outcome | None], *, drawn: bool = True) -> str:
+    """`sweep` and `half`: the rows in both precisions. `drawn`: they are a part of all."""
     known = {n: o for n, o in sweep.items() if o is not None}
     counts = counted(known.values())
     lines = [
@@ -467,6 +485,8 @@ def jax_section(sweep: dict[str, Outcome | None], *, drawn: bool = True) -> str:
         + (f"{len(sweep):,} rows drawn by a fixed seed," if drawn else f"all {len(sweep):,} rows,"),
         f"{len(known):,} have element types that Core ML has. For {NEWEST}, {share(counts['right'], len(known))} are right at two sizes each, within the sweep's tolerances;",
         f"{counts['refused']} are refused and {counts['wrong']} are wrong.",
+        "",
+        *_in_half(half),
         "",
         "| Rows of | right | refused | wrong |",
         "|---|--:|--:|--:|",

@@ -54,10 +54,12 @@ def test_no_operator_converts_wrongly_at_open_sizes():
     assert {name: o.reason for name, o in outcomes.items() if o is not None and o.kind == "wrong"} == {}
 
 
-def test_no_function_of_jax_converts_wrongly():
-    """A part of the rows; `scripts/pages/coreml_reach_page.py` runs more."""
-    rows = {name: o for name, o in reach.sweep_rows(0.04).items() if o is not None}
-    assert {name: o.reason for name, o in rows.items() if o.kind == "wrong"} == {}
+@pytest.mark.parametrize("precision", ["f32", "f16"])
+def test_no_function_of_jax_converts_wrongly(precision):
+    """A part of the rows; `scripts/pages/coreml_reach_page.py` runs all."""
+    rows = {name: o for name, o in reach.sweep_rows(0.04, precision=precision).items() if o is not None}
+    wrong = {name: o.reason for name, o in rows.items() if o.kind == "wrong"}
+    assert {n: why for n, why in wrong.items() if precision == "f32" or n not in reach.FAR_IN_HALF} == {}
     assert sum(o.kind == "right" for o in rows.values()) > 0.6 * len(rows) > 0
 
 
