@@ -16,8 +16,9 @@ namespace {
 
 constexpr double kMostWork = 1e7;  // in multiplications; rounding a number counts, too
 constexpr int64_t kOpenSize = 3;
-constexpr double kIterations = 30;          // assumed per loop
-const double kDigits = std::ldexp(1, -14);  // numbers below have fewer than 11 binary digits
+constexpr double kIterations = 30;             // assumed per loop
+const double kDigits = std::ldexp(1, -14);     // numbers below have fewer than 11 binary digits
+const double kVanishing = std::ldexp(1, -25);  // rounds to zero
 
 double size_of(const Value& v) {
   if (!v.ranked()) return 1;
@@ -158,15 +159,16 @@ std::vector<ProbeFinding> Probe::find(const HalfChoice& choice) const {
         if (seen == single_.end() || !seen->second.finite) continue;
         const double most = seen->second.largest;
         if (most > kLargestHalf && !choice.is_mask(v)) {
-          found.push_back({&v, "it exceeds 65504 on random inputs", true});
+          found.push_back({&v, "it exceeds 65504 on random inputs", ProbeFault::kOutside});
         } else if (most > 0 && most < kDigits) {
-          found.push_back({&v, "it is below 2^-14 on random inputs", true});
+          const ProbeFault fault = most <= kVanishing ? ProbeFault::kOutside : ProbeFault::kSmall;
+          found.push_back({&v, "it is below 2^-14 on random inputs", fault});
         }
         if (has_bodies) continue;
         if (is_broken(&v) && !broken) {
-          found.push_back({&v, "it becomes infinite or NaN on random inputs", false});
+          found.push_back({&v, "it becomes infinite or NaN on random inputs", ProbeFault::kComputation});
         } else if (is_smooth(n) && off(&v) > kWrong && !wrong && !broken) {
-          found.push_back({&v, "it is wrong on random inputs", false});
+          found.push_back({&v, "it is wrong on random inputs", ProbeFault::kComputation});
         }
       }
     }

@@ -16,10 +16,16 @@ namespace sardonyx::precision {
 // The elements of an array of f32 as half precision has them. Finite ones are clamped to +-`most` before.
 Array rounded_to_half(const Array& a, float most = std::numeric_limits<float>::infinity());
 
+enum class ProbeFault : uint8_t {
+  kOutside,      // half precision cannot represent the value
+  kSmall,        // it keeps few digits of it
+  kComputation,  // what computes it is wrong in half precision
+};
+
 struct ProbeFinding {
   const Value* value;
   std::string_view why;
-  bool by_itself;  // half precision cannot represent the value; else its computation in half precision is wrong
+  ProbeFault fault;
 };
 
 struct HalfChoice {

@@ -475,11 +475,12 @@ void SingleOps::probe(const std::function<bool(const Node&)>& is_half) {
     bool any = false;
     for (const ProbeFinding& f : runs.find(choice)) {
       const Node& n = *f.value->def();
-      if (f.by_itself && !outside_.insert(f.value).second) continue;
-      if (!f.by_itself && demanded_.contains(f.value)) continue;
+      if (f.fault == ProbeFault::kOutside && !outside_.insert(f.value).second) continue;
+      if (f.fault == ProbeFault::kSmall && (kept_.contains(&n) || is(n, "cast"))) continue;
+      if (f.fault == ProbeFault::kComputation && demanded_.contains(f.value)) continue;
       any = true;
       if (!kept_.contains(&n) && !is(n, "cast")) keep(n, f.why);
-      if (f.by_itself) continue;
+      if (f.fault != ProbeFault::kComputation) continue;
       demanded_[f.value] = Through::kSums;
       for (const Use& u : n.operands()) demand(u.value, Through::kSums);
     }
