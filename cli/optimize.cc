@@ -30,14 +30,11 @@ namespace {
 PassRequest request_of(const Given& given, const std::string& passes, DialectId dialect) {
   PassRequest request{.passes = {}, .skip = given.list("skip"), .options = pass_options(given)};
   add_pipeline(passes, request);
-  const bool is_coreml = dialect == DialectId::kMil;
-  if (given.text("precision") == "int8" && is_coreml) {
-    if (!given.has("calibrate"))
-      refuse("--precision int8 of Core ML learns ranges from runs of the model", {"help: --calibrate run.npz"});
-  } else if (given.text("precision") == "int8") {
+  const bool is_coreml = dialect == DialectId::kMil, is_int8 = given.text("precision") == "int8";
+  if (is_int8 && !is_coreml) {
     if (given.has("calibrate")) request.passes.emplace_back("quantize_values");
     request.passes.emplace_back("quantize_products");
-  } else if (given.has("precision")) {
+  } else if (!is_int8 && given.has("precision")) {
     request.options.emplace_back("precision", coreml_precision(given) == CoremlPrecision::kF16 ? "f16" : "f32");
   }
   if (given.has("keep-f32"))
@@ -50,7 +47,11 @@ PassRequest request_of(const Given& given, const std::string& passes, DialectId 
     request.passes.emplace_back(pass);
     request.options.emplace_back(fmt::format("{}.type", pass), given.text("weights"));
   }
-  if (given.text("precision") == "int8" && is_coreml) request.passes.emplace_back("quantize_activations");
+  if (is_int8 && is_coreml) {
+    if (!given.has("calibrate"))
+      refuse("--precision int8 of Core ML learns ranges from runs of the model", {"help: --calibrate run.npz"});
+    request.passes.emplace_back("quantize_activations");  // the weights are narrow by then
+  }
   for (const char* other : {"precision", "weights"}) {
     if (given.has("max-error") && given.has(other) && given.text(other) != "f32")
       refuse(fmt::format("--max-error chooses the types, which --{} names", other),

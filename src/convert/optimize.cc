@@ -138,11 +138,8 @@ void check_kept(const Model& m, const PassRequest& request) {
   }
 }
 
-// Adds what values are on the given inputs, by their names, to the options of the passes that cast, if there
-// are such passes.
-void add_ranges(Model& m, const std::vector<NamedTensors>& runs, bool others_learn, bool chooses, PassRequest& request) {
-  const bool casts = chooses || makes_half(request) || (m.dialect() == DialectId::kMil && !others_learn);
-  if (runs.empty() || !casts) return;
+// Adds what values are on the given inputs, by their names, to the options of the passes that cast.
+void add_ranges(Model& m, const std::vector<NamedTensors>& runs, PassRequest& request) {
   std::string ranges = half_report(m, runs, /*random_runs=*/0, /*seed=*/0).ranges;
   if (m.dialect() == DialectId::kMil) {
     request.options.emplace_back("add_fp16_cast.skip_ops", "auto");
@@ -213,7 +210,8 @@ OptimizeReport optimize_model(Model& m, const OptimizeOptions& options) {
   request.observer = quantization.observer = observers.get();
   check_kept(m, request);
   if (chooses || !quantization.passes.empty()) check_runs(m, options.calibrate);
-  add_ranges(m, options.calibrate, !quantization.passes.empty(), chooses, request);
+  const bool casts = chooses || makes_half(request) || (m.dialect() == DialectId::kMil && quantization.passes.empty());
+  if (casts && !options.calibrate.empty()) add_ranges(m, options.calibrate, request);
   const bool is_verified = request.verify != Verify::kOff;
   constexpr size_t kHinted = 50000;  // nodes, beyond which another run takes seconds
   const bool is_hinted = options.hint && opset == 0 && quantization.passes.empty() && !chooses && m.num_nodes() <= kHinted;

@@ -184,6 +184,7 @@ bool loses_digits(const Value* v) {
 SingleOps::SingleOps(Graph& function, PassContext& context)
     : function_(function), context_(context), ranges_(function, context, kRead) {
   require(function, false);
+  keep_updates();
   drain();
   find_open_masks();
   spread(function);
@@ -214,9 +215,6 @@ void SingleOps::require(Graph& g, bool in_loop) {
   }();
   for (Node& n : g.nodes()) {
     for (const Body& b : n.bodies()) require(*b.graph, in_loop || is(n, "while_loop"));
-    for (const Body& b : n.bodies()) {
-      for (const Port& p : b.graph->inputs()) keep_updates(*p.value, *b.graph);
-    }
     const auto [first, last] = rows.equal_range(word_of(n.op()));
     for (auto row = first; row != last; ++row) {
       for (size_t i = 0; i < n.num_inputs(); ++i) {
@@ -257,26 +255,41 @@ void SingleOps::require(Node& n, size_t operand, const OperandPrecision& row, bo
   }
 }
 
-// Keeps the elementwise arithmetic that makes the next value of a loop variable from the last: each iteration
-// would round it again, and a recurrence may grow without bound.
-void SingleOps::keep_updates(const Value& variable, const Graph& body) {
-  if (!is_single(&variable)) return;
-  std::unordered_map<const Value*, bool> depends{{&variable, true}};
-  const std::function<bool(const Value*)> visit = [&](const Value* v) {
-    if (!is_single(v) || v->is_constant()) return false;
-    const auto [at, is_new] = depends.try_emplace(v, false);
-    if (!is_new) return at->second;
-    bool found = false;
-    for (const Value* other : taken_by(*v)) found |= visit(other);
+// Keeps the elementwise arithmetic by which loop variables become the next ones: each iteration would round
+// them again, and a recurrence may grow without bound.
+void SingleOps::keep_updates() {
+  std::unordered_set<const Value*> varying;  // made of loop variables by elementwise arithmetic
+  std::vector<const Value*> next;
+  find_varying(function_, varying, next);
+  while (!next.empty()) {
+    const Value* v = next.back();
+    next.pop_back();
+    if (varying.erase(v) == 0) continue;  // or done
+    for (const Value* other : taken_by(*v)) next.push_back(other);
     const Node* def = v->def();
-    if (def != nullptr && def->bodies().empty() && is_elementwise(*def)) {
-      for (const Use& u : def->operands()) found |= visit(u.value);
-      if (found) keep(*def);
+    if (def == nullptr || !def->bodies().empty()) continue;
+    keep(*def);
+    for (const Use& u : def->operands()) next.push_back(u.value);
+  }
+}
+
+void SingleOps::find_varying(Graph& g, std::unordered_set<const Value*>& varying, std::vector<const Value*>& next) {
+  const auto is_varying = [&](const Value* v) { return varying.contains(v); };
+  const bool is_loop = g.parent() != nullptr && is(*g.parent(), "while_loop");
+  for (const Port& p : g.inputs()) {
+    if (!is_single(p.value)) continue;
+    const std::vector<const Value*> taken = taken_by(*p.value);
+    const bool is_variable = is_loop && taken.size() > 1;  // the first value and the next
+    if (is_variable || std::ranges::any_of(taken, is_varying)) varying.insert(p.value);
+    if (is_variable) next.insert(next.end(), taken.begin(), taken.end());
+  }
+  for (Node& n : g.nodes()) {
+    for (const Body& b : n.bodies()) find_varying(*b.graph, varying, next);
+    const bool varies = n.bodies().empty() && is_elementwise(n) &&
+                        std::ranges::any_of(n.operands(), [&](const Use& u) { return is_varying(u.value); });
+    for (const Value& v : n.results()) {
+      if (is_single(&v) && (varies || std::ranges::any_of(taken_by(v), is_varying))) varying.insert(&v);
     }
-    return depends[v] = found;
-  };
-  for (const Value* next : taken_by(variable)) {
-    if (next->def() != nullptr && next->def()->graph() == &body) visit(next);
   }
 }
 

@@ -41,7 +41,8 @@ class SingleOps {
 
   void require(Graph& g, bool in_loop);
   void require(Node& n, size_t operand, const OperandPrecision& row, bool in_loop);
-  void keep_updates(const Value& variable, const Graph& body);
+  void keep_updates();
+  static void find_varying(Graph& g, std::unordered_set<const Value*>& varying, std::vector<const Value*>& next);
   void demand(const Value* v, Through through);
   void keep_makers(const Value* small, const HalfRanges& ranges);
   void drain();

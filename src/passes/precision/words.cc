@@ -157,7 +157,10 @@ std::vector<const Value*> taken_by(const Value& v) {
                                                                : nullptr;
   if (owner == nullptr) return {};
   const bool is_onnx_loop = owner->op().dialect == DialectId::kOnnx && owner->op().name == "Loop";
-  const bool is_loop = is(*owner, "while_loop");
+  // Rows that Scan takes and gives are no variables.
+  const auto rows = static_cast<size_t>(int_attr(*owner, "num_scan_inputs").value_or(0));
+  const bool is_loop = is(*owner, "while_loop") && v.index() < owner->num_inputs() - std::min(rows, owner->num_inputs());
+  const bool is_row = v.kind() == ValueKind::kInput && rows > 0 && !is_loop;
   std::vector<const Value*> found;
   const auto add_input = [&](size_t i) {
     if (i < owner->num_inputs() && owner->input(i) != nullptr) found.push_back(owner->input(i));
@@ -168,8 +171,8 @@ std::vector<const Value*> taken_by(const Value& v) {
     }
   };
   if (!is_onnx_loop) {
-    if (is_loop) add_input(v.index());
-    add_output(v.index());
+    if (is_loop || is_row) add_input(v.index());
+    if (!is_row) add_output(v.index());
     return found;
   }
   // Loop: operands M, condition, variables; the body takes its number, the condition and the variables, and

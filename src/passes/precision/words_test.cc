@@ -90,5 +90,19 @@ graph(x: f32[3], n: i64[]) {
   EXPECT_TRUE(taken_by(*body.input(0)).empty() && taken_by(*model->graph().input(0)).empty());
 }
 
+TEST(Words, RowsOfScanAreNoVariables) {
+  const auto model = parse(R"(
+graph(x: f32[3], r: f32[5,3]) {
+  y, s = Scan<body=graph(h: f32[3], t: f32[3]) { k = Add(h, t)  u = Neg(t)  return k, u }, num_scan_inputs=1>(x, r)
+  return y, s
+}
+)");
+  Node& scan = *model->graph().first();
+  Graph& body = *scan.bodies()[0].graph;
+  EXPECT_EQ(taken_by(*body.input(0)), (std::vector<const Value*>{model->graph().input(0), body.output(0)}));
+  EXPECT_EQ(taken_by(*body.input(1)), (std::vector<const Value*>{model->graph().input(1)}));
+  EXPECT_EQ(taken_by(*scan.result(1)), (std::vector<const Value*>{body.output(1)}));
+}
+
 }  // namespace
 }  // namespace sardonyx::precision
