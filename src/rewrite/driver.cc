@@ -387,7 +387,7 @@ class Driver {
       take_back(g, before, root, constants);
       return false;
     }
-    if (fresh.size() > 1 || (fresh.size() == 1 && !fresh[0]->bodies().empty())) {
+    if (arranges_ && (fresh.size() > 1 || (fresh.size() == 1 && !fresh[0]->bodies().empty()))) {
       arrange_before(root, made, first_new);
       collect();
     }
@@ -518,6 +518,7 @@ class Driver {
   RewriteCheck* const check_;
   std::vector<size_t>* const endless_;
   Model& model_;
+  const bool arranges_ = model_.dialect() != DialectId::kMil;  // see ir/graph/arrange.h
   ShuffledWorklist* const shuffle_ = ShuffledWorklist::innermost();
   Observer* const observer_ = context_.observer();
   const bool names_rules_ = observer_ != nullptr && observer_->names_rules();

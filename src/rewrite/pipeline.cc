@@ -77,7 +77,7 @@ class Run {
       }
     }
     if (observer_ != nullptr) observer_->progress({}, steps.size(), steps.size());
-    arrange_constants(model_, first_new_value_);
+    arrange_new_constants();
     report_.faults = std::move(check_.faults);
     report_.evaluations = check_.evaluations;
     report_.seconds = watch.lap();
@@ -211,7 +211,7 @@ class Run {
       infer_model(model_, context_.facts, /*tolerant=*/true);
       if (observer_ != nullptr) observer_->undone(model_, event);
     }
-    if (changed && is_walk) arrange(model_, {&first_new, 1});
+    if (changed && is_walk && arranges_) arrange(model_, {&first_new, 1});
 
     PassReport& first = report_.passes[step.first];
     const size_t nodes_after = model_.num_nodes();
@@ -223,11 +223,15 @@ class Run {
     // Erased nodes keep their place in the order. Compact when there are many, or later walks would mostly
     // skip them.
     if (nodes_after < nodes_before - nodes_before / 4) {
-      arrange_constants(model_, first_new_value_);
+      arrange_new_constants();
       model_.compact();
       first_new_value_ = model_.value_id_limit();
     }
     return changed;
+  }
+
+  void arrange_new_constants() {
+    if (arranges_) arrange_constants(model_, first_new_value_);
   }
 
   // Verifies a walk by evaluating the whole model before and after.
@@ -327,7 +331,8 @@ class Run {
   std::vector<size_t> endless_;           // rules of the current step
   std::map<std::string, size_t> recent_;  // walks and rules that changed something of late, and how often
   size_t changes_ = 0;
-  uint32_t first_new_value_ = model_.value_id_limit();  // values with smaller ids are old, or already arranged
+  const bool arranges_ = model_.dialect() != DialectId::kMil;  // see ir/graph/arrange.h
+  uint32_t first_new_value_ = model_.value_id_limit();         // values with smaller ids are old, or already arranged
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "cases/sx_test_files.h"
 #include "ir/graph/arrange.h"
+#include "sardonyx/coreml.h"
 #include "sardonyx/io.h"
 #include "sardonyx/ir.h"
 #include "sardonyx/lower.h"
@@ -69,6 +70,14 @@ TEST(MakingOrder, OfLoweredProgramsIsNotSeen) {
     return all + serialize_onnx(*model);
   });
   EXPECT_GT(made, 150u);
+}
+
+TEST(MakingOrder, OfProgramsForCoremlIsNotSeen) {
+  const size_t made = expect_the_same(graphs_of("src/lower/onnx_to_mil", "graph("), [](const std::string& text) {
+    const auto model = parse(text);
+    return print(*to_coreml(*model, {}));
+  });
+  EXPECT_GT(made, 250u);
 }
 
 TEST(MakingOrder, OfOptimizedModelsIsNotSeen) {

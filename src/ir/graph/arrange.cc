@@ -225,13 +225,12 @@ std::vector<Graph*> tops_of(const Model& m) {
 }  // namespace
 
 void arrange(Model& m, std::span<const uint32_t> starts) {
-  if (m.dialect() == DialectId::kMil || starts.empty() || starts.front() >= m.node_id_limit()) return;
+  if (starts.empty() || starts.front() >= m.node_id_limit()) return;
   Arranger(m, starts).run(tops_of(m));
 }
 
 void arrange_before(Node& root, std::span<Value* const> results, uint32_t first_new) {
   Graph& g = *root.graph();
-  if (g.model().dialect() == DialectId::kMil) return;
   std::vector<Node*> present;
   for (Node* n = root.prev(); n != nullptr && n->id() >= first_new; n = n->prev()) present.push_back(n);
   std::reverse(present.begin(), present.end());
@@ -267,7 +266,7 @@ void arrange_before(Node& root, std::span<Value* const> results, uint32_t first_
 }
 
 void arrange_constants(Model& m, uint32_t first_new) {
-  if (m.dialect() == DialectId::kMil || first_new >= m.value_id_limit()) return;
+  if (first_new >= m.value_id_limit()) return;
   const auto first_of = [&](const Graph& g) {
     const auto all = g.constants();
     return static_cast<size_t>(std::find_if(all.begin(), all.end(), [&](const Value* v) { return v->id() >= first_new; }) -

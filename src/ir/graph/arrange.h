@@ -3,20 +3,22 @@
 //   b.Div(b.Sin(x), b.Cos(x))      C++ leaves open which of the two arguments is made first, and compilers differ.
 //
 // So the nodes of one expression are sorted afterwards, as a walk from its results over operands from left to
-// right would visit them. The lowering does this at its end for each equation, the worklist after each rule
-// that fired, and the pipeline after each walk.
+// right would visit them. A lowering does this at its end for each node of its source, the worklist after
+// each rule that fired, and the pipeline after each walk.
 //
-//   a batch   nodes of one equation, rule or walk: ids in one range, since ids count upwards as nodes are made
+//   a batch   nodes of one lowering, rule or walk, whose ids are one range: ids count upwards as nodes are made
 //   1. rank   from the end of the graph to its beginning, note for each node of a batch its first user
 //   2. walk   from nodes in the order of their ranks, operands first and left to right; then from those without users
 //   3. link   uses of all nodes again in that order, since rules may walk users
 //
 // Graphs nested in a batch come before the graphs around them, because their order decides in which order
-// they use outer values. Ids stay, and so do nodes outside batches. Core ML's ops and constants keep their
-// order of creation: it is a contract with coremltools, and some ops have effects.
+// they use outer values. Ids stay, and so do nodes outside batches. No lowering makes ops with effects.
+// Two do not use this, and name operands before they use them: the passes of Core ML, whose order of ops is a
+// contract with coremltools, and the lowering of StableHLO, where the order tells which node introduces an
+// open size.
 //
-// Tested by arrange_test.cc (two orders become one) and tests/cpp/making_order_test.cc (all lowerings and
-// passes, shuffled).
+// Tested by arrange_test.cc (two orders become one) and tests/cpp/making_order_test.cc (the lowerings to ONNX
+// and Core ML and the passes of ONNX, shuffled).
 #pragma once
 
 #include <cstdint>

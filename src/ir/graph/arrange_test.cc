@@ -83,11 +83,5 @@ TEST(Arrange, NewConstantsFollowTheirFirstUsers) {
   EXPECT_EQ(g.constants()[1], late);
 }
 
-TEST(Arrange, CoreMLStaysAsItWasMade) {
-  const char* text =
-      "graph mil(x: f32[3]) {\n  c: f32[3] = cos(x)\n  s: f32[3] = sin(x)\n  z: f32[3] = real_div(s, c)\n  return z\n}\n";
-  EXPECT_EQ(arranged(text), print(*parse(text)));
-}
-
 }  // namespace
 }  // namespace sardonyx

@@ -77,11 +77,18 @@ void Engine::lower_body(const Graph& graph, const Node& caller, Builder& b) {
   mark(caller, b);
 }
 
+void Engine::begin_batch() {
+  if (batches_.back() != target_.node_id_limit()) batches_.push_back(target_.node_id_limit());
+}
+
 void Engine::lower_node(const Node& n, Builder& b) {
   const auto from = lowering_origin(n.op());
   if (!from) return refuse(n, {});
   try {
-    bind_results(n, lower(n, b), b);
+    begin_batch();
+    const std::vector<Value*> results = lower(n, b);
+    begin_batch();
+    bind_results(n, results, b);
   } catch (const Error& e) {
     if (e.code() == ErrorCode::kUnsupported) {
       std::string reason = e.message();

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -59,6 +60,8 @@ class Engine {
   const Model& source() const { return source_; }
   Model& model() const { return target_; }
   const Pair& pair() const { return pair_; }
+  // Where the nodes made for each source node begin, as node ids of the target: see ir/graph/arrange.h.
+  std::span<const uint32_t> batches() const { return batches_; }
 
   // Dims and types of the source, in the tables of the target. The type of null is null.
   Dim import(Dim d);
@@ -97,12 +100,14 @@ class Engine {
   // Completes the provenance of what replaces `n`.
   virtual void describe(const Node& /*n*/, Provenance& /*p*/) {}
 
-  void take_refusals(const Engine& other);  // of another part of the same conversion
+  // Takes over the refusals and batches of another part of the same conversion.
+  void take(const Engine& other);
 
   std::vector<const Node*> callers_;  // whose bodies are being lowered, outermost first
 
  private:
   void lower_node(const Node& n, Builder& b);
+  void begin_batch();
   void bind_results(const Node& n, std::span<Value* const> results, Builder& b);
   bool settle_type(const Node& n, size_t i, Value& v);
   void refuse(const Node& n, std::string reason);
@@ -121,6 +126,7 @@ class Engine {
   std::unordered_map<const Type*, const Type*> types_;
   std::unordered_map<uint64_t, uint32_t> provenance_;
   std::map<std::string, Refusal> refused_;  // keyed by the text of all fields
+  std::vector<uint32_t> batches_{0};
 };
 
 // The engine with the table and the builder of one pair of dialects. `Lowering` is, or derives from,

@@ -17,10 +17,13 @@ void Engine::stand_in(const Node& n) {
   for (const Value& v : n.results()) bind(v, &target_.new_placeholder({}, stored_type(v.type())));
 }
 
-void Engine::take_refusals(const Engine& other) {
+void Engine::take(const Engine& other) {
   for (const auto& [key, r] : other.refused_) {
     auto [at, is_new] = refused_.try_emplace(key, r);
     if (!is_new) at->second.count += r.count;
+  }
+  for (uint32_t start : other.batches_) {
+    if (start > batches_.back()) batches_.push_back(start);
   }
 }
 

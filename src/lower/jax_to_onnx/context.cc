@@ -138,23 +138,16 @@ void Context::add_output(const Port& port, Value& jax, size_t i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // One equation
 
-void Context::begin_batch() {
-  auto& starts = root_->batches_;
-  if (starts.back() != model().node_id_limit()) starts.push_back(model().node_id_limit());
-}
-
 std::vector<Value*> Context::lower(const Node& eqn, Builder& builder) {
   auto& b = static_cast<OnnxBuilder&>(builder);
   const InTypes own_types(*this, nullptr);
   Lowering ctx(*this, eqn, b);
   mark(eqn, b);
-  begin_batch();
   check_counts(eqn);
   if (has_known_axes(eqn.op().name)) check_equation(eqn);
   const Node* last = b.graph().last();
   std::vector<Value*> results = has_only_empty_results(eqn) ? empty_results(ctx) : lower_with(ctx);
   if (const auto from = *lowering_origin(eqn.op()); from != "builtin") check_new_nodes(eqn, b.graph(), last, from);
-  begin_batch();
   return results;
 }
 

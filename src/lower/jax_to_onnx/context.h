@@ -54,8 +54,6 @@ class Context : public lower::EngineOf<Lowering>, private lower::SizeWriter {
   // Calls with equal bodies (captured weights included) and operand types share one function.
   std::vector<Value*> call_function(const Node& eqn, const FunctionMark& mark, std::span<Value* const> args, OnnxBuilder& b);
 
-  // The boundaries between the nodes of consecutive equations, as node ids: see ir/graph/arrange.h.
-  std::span<const uint32_t> batches() const { return batches_; }
   const LowerOptions& options() const { return options_; }
   // The runtime that must be able to run the graph: the target, or else the newest known.
   const onnx::Runtime& runtime() const { return runtime_; }
@@ -129,7 +127,6 @@ class Context : public lower::EngineOf<Lowering>, private lower::SizeWriter {
   void describe(const Node& eqn, Provenance& p) override;
 
   void run_function(const Node& eqn, const FunctionMark& mark);
-  void begin_batch();
 
   // Sizes as i64[1].
   Value* constant(int64_t n) override { return main_.i64s({n}); }
@@ -175,7 +172,6 @@ class Context : public lower::EngineOf<Lowering>, private lower::SizeWriter {
     std::vector<Dim> sizes;  // symbols that no operand's shape contains: the caller passes their sizes as extra operands
   };
   Context* root_ = this;
-  std::vector<uint32_t> batches_{0};
   std::vector<Definition> definitions_;
   std::map<std::string, int> function_counters_;
   Function* function_ = nullptr;  // the function whose body this is; null: the main graph

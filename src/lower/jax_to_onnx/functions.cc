@@ -131,7 +131,7 @@ std::vector<Value*> Context::call_function(const Node& eqn, const FunctionMark& 
     model().set_opset_version(f.domain, 1);
     Context inside(*this, f);
     inside.run_function(eqn, mark);
-    take_refusals(inside);
+    take(inside);
     root_->definitions_.push_back({&body, mark, std::move(operands), &f, std::move(inside.sizes_)});
     at = root_->definitions_.end() - 1;
   }

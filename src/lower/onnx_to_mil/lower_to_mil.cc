@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "dialects/mil/ops.h"
+#include "ir/graph/arrange.h"
 #include "lower/onnx_to_mil/context.h"
 #include "sardonyx/infer.h"
 
@@ -75,6 +76,8 @@ std::unique_ptr<Model> lower_to_mil(Model& onnx, const LowerToMilOptions& option
   onnx_to_mil::Context context(onnx, facts, *mil, options);
   context.run();
   sweep(mil->graph());
+  arrange(*mil, context.batches());
+  arrange_constants(*mil, 0);
   mil->compact();
   return mil;
 }
