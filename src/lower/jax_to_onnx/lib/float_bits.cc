@@ -72,8 +72,7 @@ Word float_bits(Lowering& ctx, const FloatFormat& f, Value* x) {
   Word bits = magnitude_bits(ctx, f, x);
   // If zero has no sign, NaN has the code of -0, and magnitude_bits() has set its sign already.
   Value* negative = f.has_signed_zero ? sign_bit(ctx, x) : ctx.b.Less(x, ctx.like(x, 0));
-  Word sign(ctx, ctx.select(negative, bits.constant(f.sign()), bits.constant(0)));
-  return bits | sign;
+  return bits | Word(ctx, ctx.cast(negative, bits.value()->dtype())) * f.sign();
 }
 
 Value* magnitude_of_bits(Lowering& ctx, const FloatFormat& f, Word bits) {
