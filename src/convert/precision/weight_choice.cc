@@ -6,6 +6,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "ir/tensor/half.h"
 #include "passes/catalog.h"
 #include "passes/onnx/quantize/quantize_weights.h"
 #include "passes/precision/probe.h"
@@ -30,11 +31,11 @@ std::vector<TensorPtr> parts_of(const Node& dequantize) {
   return constants;
 }
 
-// What the codes stand for.
-TensorPtr floats_of(const Node& dequantize) {
+// What the codes stand for, in the weight's type.
+TensorPtr floats_of(const Node& dequantize, DType type) {
   const auto results = evaluate_node(dequantize, parts_of(dequantize), SIZE_MAX);
   SX_CHECK(results, "what quantize_weights writes can be evaluated");
-  return results->front();
+  return type == DType::kBF16 ? as_bf16(results->front()) : results->front();
 }
 
 // What the errors of many single weights have in common.
@@ -140,8 +141,8 @@ void WeightChoice::measure(const Model& m, const PrecisionTrials& trials, Observ
     const EvalValue whole = given[i];
     for (auto& [type, narrow] : *measured[i]) {
       if (narrow.is_measured) continue;
-      given[i] =
-          type == kHalf ? EvalValue(precision::rounded_to_half(*whole.array())) : EvalValue(floats_of(*narrow.dequantize));
+      given[i] = type == kHalf ? EvalValue(precision::rounded_to_half(*whole.array()))
+                               : EvalValue(floats_of(*narrow.dequantize, whole.array()->dtype()));
       const auto errors = trials.errors(run, given);
       narrow.square = mean_square_of(errors);
       narrow.is_measured = true;

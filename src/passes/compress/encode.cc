@@ -29,7 +29,7 @@ class Encoder {
         grouping_(grouping),
         range_{.bits = bit_width(type), .is_signed = is_signed(type)},
         made_{.codes = std::vector<std::byte>(static_cast<size_t>(t.size())),
-              .scales = std::vector<std::byte>(byte_size(t.dtype(), static_cast<uint64_t>(grouping.num_groups()))),
+              .scales = std::vector<std::byte>(byte_size(scale_type(t), static_cast<uint64_t>(grouping.num_groups()))),
               .zeros = std::vector<std::byte>(static_cast<size_t>(grouping.num_groups()))} {}
 
   // Nullopt if an element is infinite or NaN.
@@ -37,7 +37,7 @@ class Encoder {
     constexpr int64_t kFew = 1 << 16;  // elements, for which threads do not pay
     constexpr auto kTile = static_cast<int64_t>(kLanes);
     on_threads((grouping_.num_groups() - 1) / kTile + 1, t_.size() > kFew ? 8 : 1, [&] {
-      return [&, least_squares = LeastSquares(range_, t_.dtype()), tile = Tile()](int64_t i) mutable {
+      return [&, least_squares = LeastSquares(range_, scale_type(t_)), tile = Tile()](int64_t i) mutable {
         check_interrupt();
         if (is_finite_) encode(tile, i * kTile, least_squares);
       };
@@ -73,7 +73,7 @@ class Encoder {
     const auto chosen = least_squares.fit(tile.numbers, sizes, tile.codes);
     for (size_t l = 0; l < tile.groups.size(); ++l) {
       const int64_t group = first + static_cast<int64_t>(l);
-      encode_element(t_.dtype(), made_.scales.data(), group, chosen[l].scale);
+      encode_element(scale_type(t_), made_.scales.data(), group, chosen[l].scale);
       made_.zeros[static_cast<size_t>(group)] = static_cast<std::byte>(chosen[l].zero);
     }
     for_elements(tile,
@@ -144,12 +144,14 @@ class WhenRead : public std::enable_shared_from_this<WhenRead> {
 
 }  // namespace
 
+DType scale_type(const Tensor& t) { return t.dtype() == DType::kBF16 ? DType::kF32 : t.dtype(); }
+
 std::optional<Codes> encode_when_read(TensorPtr t, Grouping grouping, DType type, const std::vector<int64_t>& scale_shape) {
   if (!are_below(*t, std::numeric_limits<float>::infinity())) return std::nullopt;
   const std::vector<int64_t> shape(t->shape().begin(), t->shape().end());
-  const DType floats = t->dtype();
+  const DType scales = scale_type(*t);
   const auto parts = std::make_shared<WhenRead>(std::move(t), std::move(grouping), type);
-  return Codes{parts->part(WhenRead::kCodes, type, shape), parts->part(WhenRead::kScales, floats, scale_shape),
+  return Codes{parts->part(WhenRead::kCodes, type, shape), parts->part(WhenRead::kScales, scales, scale_shape),
                is_signed(type) ? nullptr : parts->part(WhenRead::kZeros, type, scale_shape)};
 }
 
@@ -172,7 +174,7 @@ std::optional<Codes> encode(const Tensor& t, const Grouping& grouping, DType typ
   if (!made) return std::nullopt;
   if (inputs.moments != nullptr) feed_errors_back(t, floats, grouping, type, inputs, *made);
   return Codes{packed(type, {t.shape().begin(), t.shape().end()}, std::move(made->codes)),
-               Tensor::own(t.dtype(), scale_shape, std::move(made->scales)),
+               Tensor::own(scale_type(t), scale_shape, std::move(made->scales)),
                is_signed(type) ? nullptr : packed(type, scale_shape, std::move(made->zeros))};
 }
 

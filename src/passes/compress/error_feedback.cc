@@ -126,7 +126,7 @@ class ErrorFeedback {
     part.codes.resize(static_cast<size_t>(part.weights.size()));
     part.scalings.resize(blocks_.size() * static_cast<size_t>(count));
     part.error = Sums::Zero(count);
-    LeastSquares least_squares(range_, t_.dtype());
+    LeastSquares least_squares(range_, scale_type(t_));
     for (size_t i = blocks_.size(); i-- > 0;) {
       check_interrupt();
       round_block(part, i, least_squares);
@@ -148,7 +148,7 @@ class ErrorFeedback {
     for (const Block& b : blocks_) {
       for (int64_t c = 0; c < count; ++c) {
         const int64_t group = b.group + (channel + c) * group_stride_;
-        scales[static_cast<size_t>(c)] = static_cast<float>(decode_element(t_.dtype(), made_.scales.data(), group));
+        scales[static_cast<size_t>(c)] = static_cast<float>(decode_element(scale_type(t_), made_.scales.data(), group));
         zeros[static_cast<size_t>(c)] = static_cast<float>(made_.zeros[static_cast<size_t>(group)]);
       }
       for (int64_t row = b.first; row < b.first + b.size; ++row) {
@@ -226,7 +226,7 @@ class ErrorFeedback {
     for (size_t i = 0; i < blocks_.size(); ++i) {
       const int64_t group = blocks_[i].group + channel * group_stride_;
       const Scaling& s = part.scalings[i * static_cast<size_t>(count) + static_cast<size_t>(c)];
-      encode_element(t_.dtype(), made_.scales.data(), group, s.scale);
+      encode_element(scale_type(t_), made_.scales.data(), group, s.scale);
       made_.zeros[static_cast<size_t>(group)] = static_cast<std::byte>(s.zero);
     }
     for (Eigen::Index row = 0; row < part.weights.rows(); ++row) {

@@ -6,7 +6,8 @@
 // of a table; those of 4 bits for each block of 32 along the axis that is summed over, or for each channel
 // where that axis is shorter; compress/least_squares.h chooses them. A weight with several users is stored
 // once, also where a Transpose or Cast stands before some. What a Loop or Scan repeats is dequantized before
-// it. In f16 and bf16, weights of f32 are rounded, and a Cast makes the floats.
+// it. In f16 and bf16, weights of f32 are rounded, and a Cast makes the floats. Weights of bf16 become integers
+// with scales of f32, since runtimes dequantize to f32 and f16 only; a Cast follows.
 //
 // With runs to learn from, codes of MatMul, Gemm and Conv in the main graph depend on what they multiply
 // there (compress/error_feedback.h; a convolution is a product with what its window covers). For a weight
@@ -44,7 +45,7 @@ namespace {
 using compress::Axes;
 
 constexpr int kBlockwiseOpset = 21;  // which added 4 bits as well
-constexpr int kHalfOpset = 19;       // whose DequantizeLinear makes f16 and bf16
+constexpr int kHalfOpset = 19;       // whose DequantizeLinear makes f16
 constexpr int kChannelOpset = 13;
 constexpr int kNarrowIrVersion = 10;             // the first that knows types of 4 bits
 constexpr int64_t kMostSums = int64_t{1} << 28;  // in single precision, of what weights are multiplied with
@@ -58,7 +59,7 @@ struct Wanted {
   int opset_for(DType weights) const {
     if (is_float(type)) return type == DType::kF16 ? 0 : kChannelOpset;
     if (bit_width(type) < 8 || block > 0) return kBlockwiseOpset;
-    return weights == DType::kF32 ? kChannelOpset : kHalfOpset;
+    return weights == DType::kF16 ? kHalfOpset : kChannelOpset;
   }
   // Whether the runtime loads the opset that DequantizeLinear needs.
   bool can_dequantize(DType weights) const { return runtime == nullptr || opset_for(weights) <= runtime->opset; }
@@ -355,6 +356,7 @@ class WeightQuantizer {
     Value* scales = constant(made.scales, kScaleSuffix);
     Value* zeros = constant(made.zeros, kZerosSuffix);
     Value* floats = b.DequantizeLinear(codes, scales, zeros, {.axis = blocks.axis, .block_size = blocks.size});
+    if (v.dtype() != floats->dtype()) floats = b.Cast(floats, {.to = v.dtype()});
     compress::replace_constant(v, *floats);
   }
 
