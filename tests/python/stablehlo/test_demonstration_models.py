@@ -7,7 +7,7 @@ import pytest
 import sardonyx
 from jax import export
 
-from demo.models import MODELS
+from models import MODELS
 
 LARGE = {"resnet50", "vit_b16", "gpt2_124m", "mixer_s16"}
 CASES = [pytest.param(m, id=m.name, marks=[pytest.mark.slow] if m.name in LARGE else []) for m in MODELS]
