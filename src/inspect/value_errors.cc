@@ -7,11 +7,13 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "dialects/mil/ops.h"
 #include "inspect/across_dialects.h"
 #include "inspect/match_models.h"
 #include "passes/calibration.h"
@@ -45,6 +47,13 @@ std::map<std::string_view, const Value*> named_values(const Model& m) {
   return found;
 }
 
+// The name that a value had before add_fp16_cast.
+std::string name_in_f32(std::string name) {
+  constexpr std::string_view kSuffix = "_cast_fp16";
+  if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
+  return name;
+}
+
 // The values of `m` that have a counterpart, and these.
 std::vector<std::pair<const Value*, const Value*>> pairs_of(const Model& m, const Model& reference) {
   std::vector<std::pair<const Value*, const Value*>> pairs;
@@ -52,9 +61,15 @@ std::vector<std::pair<const Value*, const Value*>> pairs_of(const Model& m, cons
   const auto add = [&](const Value& v, const Value& same) {
     if (counts(v) && counts(same) && ours.insert(&v).second && theirs.insert(&same).second) pairs.emplace_back(&v, &same);
   };
-  const auto known = named_values(reference);
-  for (const auto& [name, v] : named_values(m)) {
-    if (const auto same = known.find(name); same != known.end()) add(*v, *same->second);
+  const bool is_converted = m.dialect() == DialectId::kMil && reference.dialect() != DialectId::kMil;
+  std::map<std::string, const Value*> known;
+  for (const auto& [name, v] : named_values(reference))
+    known.emplace(is_converted ? mil::plain_name(name) : std::string(name), v);
+  const auto named = named_values(m);
+  for (const auto how : {+[](std::string name) { return name; }, name_in_f32}) {
+    for (const auto& [name, v] : named) {
+      if (const auto same = known.find(how(std::string(name))); same != known.end()) add(*v, *same->second);
+    }
   }
   if (m.dialect() != reference.dialect()) return pairs;
   const ModelMatch match = match_models(reference, m);

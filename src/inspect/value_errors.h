@@ -18,8 +18,9 @@ struct RelativeError {
 RelativeError relative_error(const Array& reference, const Array& found);
 
 // The relative errors of results of nodes in the main graph of `m`, where that of the reference has a
-// counterpart of the same shape: the result of that name, or of the node that match_models() finds in a model
-// of the same dialect. Constants and what is no number do not count.
+// counterpart of the same shape: the result of that name, as Core ML spells it and less _cast_fp16, or of the
+// node that match_models() finds in a model of the same dialect. Constants and what is no number do not
+// count.
 using ValueErrors = std::unordered_map<const Value*, double>;
 
 // Runs both models once on `inputs`, which are the reference's, by position. Inputs of `m` are those of the

@@ -87,21 +87,10 @@ TensorPtr as_stored(const Value& v, const TensorPtr& t) {
   return Tensor::of<int32_t>(to, std::move(shape), narrow);
 }
 
-// Names of values in Core ML have letters, digits and "_", and do not begin with a digit.
-std::string sanitized(std::string_view name) {
-  std::string text(name);
-  for (char& c : text) {
-    const bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    if (!fine) c = '_';
-  }
-  if (!text.empty() && text[0] >= '0' && text[0] <= '9') text = "var_" + text;
-  return text;
-}
-
 }  // namespace
 
 Value* Context::add_constant(const Value& onnx, Builder& /*b*/) {
-  Value* v = main_.constant(as_stored(onnx, onnx.constant()), sanitized(onnx.name().view()));
+  Value* v = main_.constant(as_stored(onnx, onnx.constant()), mil::plain_name(onnx.name().view()));
   bind(onnx, v);
   return v;
 }
@@ -109,7 +98,7 @@ Value* Context::add_constant(const Value& onnx, Builder& /*b*/) {
 void Context::on_result(const Value& onnx, Value& v, Builder& b, bool knows_more) {
   if (knows_more) declared_.insert(&v);
   if (v.graph() != &b.graph() || onnx.name().empty() || !v.name().empty() || v.kind() != ValueKind::kResult) return;
-  v.set_name(model().name(sanitized(onnx.name().view())));
+  v.set_name(model().name(mil::plain_name(onnx.name().view())));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -192,6 +192,22 @@ def test_errors_of_packages(net, run, tmp_path):
         assert wide[name] == pytest.approx(whole[name], rel=1e-3) and wide[name] > 0.001
 
 
+def test_errors_of_half_precision(tmp_path):
+    """Names are spelled as Core ML wants them, and end in _cast_fp16."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        net (float[7] x) => (float[7] y) { z = Relu(x)  w = Mul(z, x)  y = Add(w, x) }""")
+    names = {"z": "/a/Relu_output_0", "w": "2/Mul"}
+    for node in model.graph.node:
+        node.input[:] = [names.get(n, n) for n in node.input]
+        node.output[:] = [names.get(n, n) for n in node.output]
+    onnx.save(model, tmp_path / "m.onnx")
+    sardonyx("convert", tmp_path / "m.onnx", "-o", tmp_path / "half.mlpackage", "--precision", "f16", "--quiet")
+    against = ["--against", tmp_path / "m.onnx", "--json", "-o", tmp_path / "page.html"]
+    (told,) = json.loads(sardonyx("view", tmp_path / "half.mlpackage", *against).stdout)
+    assert {"_a_Relu_output_0_cast_fp16", "var_2_Mul_cast_fp16"} <= set(told["errors"])
+    assert all(0 < e < 0.01 for e in told["errors"].values())
+
+
 def test_what_is_not_finite(browser, tmp_path):
     for name, op in {"a": "Abs", "b": "Neg"}.items():
         model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 21]>

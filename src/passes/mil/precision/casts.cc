@@ -38,6 +38,11 @@ class Inserter {
     return name.empty() ? std::string() : fmt::format("{}{}{}", name, between, dtype_name(d));
   }
 
+  // Of the op, or else of its only result: what ONNX models name are values.
+  static std::string_view name_of(const Node& n) {
+    return n.name().empty() && n.num_results() == 1 ? n.result()->name().view() : n.name().view();
+  }
+
   void change(Node& n, Rewriter& b, Casts& casts) {
     b.set_insertion_point(&n);
     b.set_provenance(n.provenance());
@@ -77,7 +82,7 @@ class Inserter {
       context_.log.near_miss(n, e.message());
       return;
     }
-    const std::string name = with_suffix(n.name().view(), "_cast_", casting_.named());
+    const std::string name = with_suffix(name_of(n), "_cast_", casting_.named());
     if (!name.empty()) made->set_name(b.model().name(name));
     for (size_t i = 0; i < n.num_results(); ++i) result(*n.result(i), *made->result(i), name, b);
     n.graph()->erase(n);
