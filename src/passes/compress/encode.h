@@ -27,8 +27,8 @@ struct Inputs {
 // The type of the scales of t: its own, and f32 for bf16, which no kernel makes of integers.
 DType scale_type(const Tensor& t);
 
-// Each group has a scale, of scale_type(t), and a zero point if `type` has no sign; least_squares.h chooses them,
-// and where inputs are known error_feedback.h. `scale_shape` has as many elements as there are groups.
+// Each group has a scale, of scale_type(t), and a zero point if `type` has no sign; least_squares.h chooses
+// them, and where inputs are known error_feedback.h. `scale_shape` has as many elements as there are groups.
 // Nullopt if an element is infinite or NaN.
 std::optional<Codes> encode(const Tensor& t, const Grouping& grouping, DType type, const std::vector<int64_t>& scale_shape,
                             const Inputs& inputs = {});

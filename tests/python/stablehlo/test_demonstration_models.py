@@ -6,7 +6,6 @@ import onnxruntime as ort
 import pytest
 import sardonyx
 from jax import export
-
 from models import MODELS
 
 LARGE = {"resnet50", "vit_b16", "gpt2_124m", "mixer_s16"}

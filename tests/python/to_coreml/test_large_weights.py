@@ -40,7 +40,7 @@ tempfile.tempdir = "/nowhere/to/be/found"
 converted(weights, precision=sys.argv[1]).save(sys.argv[2])
 share = (memory("VmHWM") - before) / sum(w.nbytes for w in weights)
 print(f"{share:.4f} times the weights")
-sys.exit(not 1 < share <= 1.1)
+sys.exit(not 0.99 < share <= 1.1)  # less would be no measurement
 """
 
 

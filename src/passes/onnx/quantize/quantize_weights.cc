@@ -6,8 +6,8 @@
 // of a table; those of 4 bits for each block of 32 along the axis that is summed over, or for each channel
 // where that axis is shorter; compress/least_squares.h chooses them. A weight with several users is stored
 // once, also where a Transpose or Cast stands before some. What a Loop or Scan repeats is dequantized before
-// it. In f16 and bf16, weights of f32 are rounded, and a Cast makes the floats. Weights of bf16 become integers
-// with scales of f32, since runtimes dequantize to f32 and f16 only; a Cast follows.
+// it. In f16 and bf16, weights of f32 are rounded, and a Cast makes the floats. Weights of bf16 become
+// integers with scales of f32, since runtimes dequantize to f32 and f16 only; a Cast follows.
 //
 // With runs to learn from, codes of MatMul, Gemm and Conv in the main graph depend on what they multiply
 // there (compress/error_feedback.h; a convolution is a product with what its window covers). For a weight
