@@ -83,9 +83,10 @@ docs: product  ## the documentation site, build/site/index.html, strict about li
 	@scripts/setup.sh environment build/docs-venv scripts/packages/requirements-docs.txt "40 MB"
 	@build/docs-venv/bin/python scripts/pages/build_site.py
 
-bench: build  ## run the benchmarks, write docs/generated/benchmarks.md (RIVALS_PYTHON=... names the rivals' Python; QUICK=1: three minutes, no page)
+bench: build  ## run the benchmarks beside the rivals, write docs/generated/benchmarks.md (QUICK=1: three minutes, no page; its own environment)
 	@scripts/setup.sh packages scripts/packages/debian-packages-bench.txt
-	@QUICK=$(QUICK) $(PY) scripts/checks/check.py bench
+	@$(if $(RIVALS_PYTHON),,scripts/setup.sh environment build/bench-venv bench/requirements.txt "500 MB")
+	@QUICK=$(QUICK) RIVALS_PYTHON=$(or $(RIVALS_PYTHON),$(CURDIR)/build/bench-venv/bin/python) $(PY) scripts/checks/check.py bench
 
 bench-coreml: build  ## PyTorch models and JAX programs to Core ML beside coremltools and stablehlo-coreml, into docs/generated/coreml.md (its own environment)
 	@$(if $(RIVALS_PYTHON),,scripts/setup.sh environment build/bench-coreml-venv bench/requirements-coreml.txt "4 GB")
