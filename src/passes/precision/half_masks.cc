@@ -129,7 +129,7 @@ bool is_factor(const Node& n, size_t operand) {
   static constexpr std::string_view kProducts[] = {"batch_norm", "conv",   "conv_transpose", "gemm",
                                                    "layer_norm", "linear", "matmul",         "instance_norm"};
   static constexpr std::string_view kOthers[] = {"Einsum", "einsum", "GRU", "gru", "LSTM", "lstm", "RNN", "rnn"};
-  static constexpr std::string_view kSummands[] = {"beta", "bias", "mean"};
+  static constexpr std::string_view kSummands[] = {"beta", "bias", "epsilon", "mean"};
   if (std::ranges::find(kSummands, slot_word(n, operand)) != std::end(kSummands)) return false;
   const bool is_recurrent = n.op().dialect == DialectId::kOnnx && !n.is("Einsum");
   if (std::ranges::find(kOthers, n.op().name) != std::end(kOthers)) return !is_recurrent || operand < 3;

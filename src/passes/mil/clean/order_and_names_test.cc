@@ -305,7 +305,7 @@ TEST(MilPassNames, OfDequantizedConstants) {
 TEST(MilPassNames, OfCasts) {
   expect("add_fp16_cast", "(x: f32[3]) { y = relu(x) @act z = tanh(y) return z }",
          "cast@x_to_fp16=x_to_fp16 relu@act_cast_fp16=act_cast_fp16 cast@act_cast_fp16_to_fp32=act_cast_fp16_to_fp32 "
-         "cast@act_cast_fp16_to_fp32_to_fp16=act_cast_fp16_to_fp32_to_fp16 tanh@z_cast_fp16=z_cast_fp16 "
+         "cast@act_cast_fp16_to_fp32_to_fp16=act_cast_fp16_to_fp32_to_fp16 tanh=z_cast_fp16 "
          "cast@z_cast_fp16_to_fp32=z",
          true);
   expect("add_fp16_cast", "(x: f32[2,3]) { v, i = topk(x, k=i32 1, axis=i32 1) @top return v, i }",

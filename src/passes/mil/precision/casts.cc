@@ -83,7 +83,7 @@ class Inserter {
       return;
     }
     const std::string name = with_suffix(name_of(n), "_cast_", casting_.named());
-    if (!name.empty()) made->set_name(b.model().name(name));
+    if (!n.name().empty()) made->set_name(b.model().name(name));
     for (size_t i = 0; i < n.num_results(); ++i) result(*n.result(i), *made->result(i), name, b);
     n.graph()->erase(n);
     ++changed;
