@@ -90,9 +90,8 @@ bench: build  ## run the benchmarks beside the rivals, write docs/generated/benc
 
 bench-coreml: build  ## PyTorch models and JAX programs to Core ML beside coremltools and stablehlo-coreml, into docs/generated/coreml.md (its own environment)
 	@$(if $(RIVALS_PYTHON),,scripts/setup.sh environment build/bench-coreml-venv bench/requirements-coreml.txt "4 GB")
-	@RIVALS_PYTHON=$(or $(RIVALS_PYTHON),$(CURDIR)/build/bench-coreml-venv/bin/python) $(PY) bench/to_coreml.py --page
-	@RIVALS_PYTHON=$(or $(RIVALS_PYTHON),$(CURDIR)/build/bench-coreml-venv/bin/python) $(PY) bench/coreml_layers.py --page
-	@RIVALS_PYTHON=$(or $(RIVALS_PYTHON),$(CURDIR)/build/bench-coreml-venv/bin/python) $(PY) bench/coreml_half.py --page
+	@status=0; for bench in to_coreml coreml_layers coreml_half; do \
+	  RIVALS_PYTHON=$(or $(RIVALS_PYTHON),$(CURDIR)/build/bench-coreml-venv/bin/python) $(PY) bench/$$bench.py --page || status=1; done; exit $$status
 
 instructions: build  ## instructions of the hot paths, compared with the recorded counts: 5 % more is a miss (BLESS=1: record these)
 	@scripts/setup.sh packages scripts/packages/debian-packages-bench.txt
