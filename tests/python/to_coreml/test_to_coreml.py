@@ -566,6 +566,16 @@ def attention_by_hand(heads=3, width=7):
     return b.model(y=b.op("MatMul", b.op("Softmax", scores, axis=-1), v))
 
 
+def test_what_guards_against_onnxruntime_is_not_written():
+    """onnxruntime 1.23 averages wrongly where padding counts, so that ONNX files get a Pad."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        net (float[1,3,17,19] x) => (float[1,3,9,10] y) {
+            y = AveragePool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], count_include_pad=1>(x)
+        }""")
+    assert [n.op_type for n in sardonyx.optimize(model).graph.node] == ["Pad", "AveragePool"]
+    assert ops(sardonyx.to_coreml(model, precision="f32")) == {"avg_pool": 1}
+
+
 @pytest.mark.parametrize(("target", "fused"), [("iOS17", 0), ("iOS18", 1)])
 def test_attention_is_one_op_from_ios_18_on(tmp_path, target, fused):
     def one(batch, queries, keys):
