@@ -27,8 +27,11 @@ cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 environment=(HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 CI=true)
 if [[ -e ${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt} ]]; then
   cp -L "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$root/etc/ssl/machine.crt"
-  environment+=(PIP_CERT=/etc/ssl/machine.crt SSL_CERT_FILE=/etc/ssl/machine.crt)
+  environment+=(PIP_CERT=/etc/ssl/machine.crt SSL_CERT_FILE=/etc/ssl/machine.crt NODE_EXTRA_CA_CERTS=/etc/ssl/machine.crt)
 fi
+for file in /etc/npmrc /root/.npmrc; do
+  if [[ -e $file ]]; then cp -L "$file" "$root$file"; fi
+done
 for name in http_proxy https_proxy no_proxy; do
   [[ -n ${!name:-} ]] && environment+=("$name=${!name}")
 done
