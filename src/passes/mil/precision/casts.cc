@@ -38,11 +38,6 @@ class Inserter {
     return name.empty() ? std::string() : fmt::format("{}{}{}", name, between, dtype_name(d));
   }
 
-  // Of the op, or else of its only result: what ONNX models name are values.
-  static std::string_view name_of(const Node& n) {
-    return n.name().empty() && n.num_results() == 1 ? n.result()->name().view() : n.name().view();
-  }
-
   void change(Node& n, Rewriter& b, Casts& casts) {
     b.set_insertion_point(&n);
     b.set_provenance(n.provenance());
@@ -82,14 +77,15 @@ class Inserter {
       context_.log.near_miss(n, e.message());
       return;
     }
-    const std::string name = with_suffix(name_of(n), "_cast_", casting_.named());
-    if (!n.name().empty()) made->set_name(b.model().name(name));
+    const std::string name = with_suffix(n.name().view(), "_cast_", casting_.named());
+    if (!name.empty()) made->set_name(b.model().name(name));
     for (size_t i = 0; i < n.num_results(); ++i) result(*n.result(i), *made->result(i), name, b);
     n.graph()->erase(n);
     ++changed;
   }
 
-  // Replaces `old` by `made`, cast back if its type changed.
+  // Replaces `old` by `made`, cast back if its type changed. It is named after the op, or after `old` if the
+  // op has no name, as in models that came from ONNX.
   void result(Value& old, Value& made, std::string_view op_name, Rewriter& b) {
     const DType now = made.dtype() != DType::kUndefined ? made.dtype() : old.dtype();
     if (old.type() != nullptr) made.set_type(b.types().with_dtype(old.type(), now));  // keeps the symbols of its sizes
@@ -97,6 +93,9 @@ class Inserter {
     if (!op_name.empty()) {
       const bool several = n.num_results() > 1;
       made.set_name(several ? b.model().name(fmt::format("{}_{}", op_name, made.index())) : b.model().name(op_name));
+    } else if (!old.name().empty()) {
+      made.set_name(now == old.dtype() ? old.name()
+                                       : b.model().name(with_suffix(old.name().view(), "_cast_", casting_.named())));
     }
     Value* replacement = &made;
     if (old.dtype() == casting_.from && now != casting_.from) {
