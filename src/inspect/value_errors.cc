@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "dialects/mil/ops.h"
+#include "dialects/mil/interface_names.h"
 #include "inspect/across_dialects.h"
 #include "inspect/match_models.h"
 #include "passes/calibration.h"
@@ -48,10 +48,9 @@ std::map<std::string_view, const Value*> named_values(const Model& m) {
 }
 
 // The name that a value had before add_fp16_cast.
-std::string name_in_f32(std::string name) {
+std::string_view name_in_f32(std::string_view name) {
   constexpr std::string_view kSuffix = "_cast_fp16";
-  if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
-  return name;
+  return name.ends_with(kSuffix) ? name.substr(0, name.size() - kSuffix.size()) : name;
 }
 
 // The values of `m` that have a counterpart, and these.
@@ -62,15 +61,15 @@ std::vector<std::pair<const Value*, const Value*>> pairs_of(const Model& m, cons
     if (counts(v) && counts(same) && ours.insert(&v).second && theirs.insert(&same).second) pairs.emplace_back(&v, &same);
   };
   const bool is_converted = m.dialect() == DialectId::kMil && reference.dialect() != DialectId::kMil;
-  std::map<std::string, const Value*> known;
+  std::map<std::string, const Value*, std::less<>> known;
   for (const auto& [name, v] : named_values(reference))
     known.emplace(is_converted ? mil::plain_name(name) : std::string(name), v);
+  const auto pair_by = [&](std::string_view name, const Value& v) {
+    if (const auto same = known.find(name); same != known.end()) add(v, *same->second);
+  };
   const auto named = named_values(m);
-  for (const auto how : {+[](std::string name) { return name; }, name_in_f32}) {
-    for (const auto& [name, v] : named) {
-      if (const auto same = known.find(how(std::string(name))); same != known.end()) add(*v, *same->second);
-    }
-  }
+  for (const auto& [name, v] : named) pair_by(name, *v);
+  for (const auto& [name, v] : named) pair_by(name_in_f32(name), *v);
   if (m.dialect() != reference.dialect()) return pairs;
   const ModelMatch match = match_models(reference, m);
   for (const Node& n : m.graph().nodes()) {

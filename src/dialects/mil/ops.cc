@@ -145,14 +145,4 @@ DType dtype_named(std::string_view name) {
   return DType::kUndefined;
 }
 
-std::string plain_name(std::string_view name) {
-  std::string text(name);
-  for (char& c : text) {
-    const bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    if (!fine) c = '_';
-  }
-  if (!text.empty() && text[0] >= '0' && text[0] <= '9') text = "var_" + text;
-  return text;
-}
-
 }  // namespace sardonyx::mil

@@ -7,8 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 
 #include "sardonyx/op.h"
 
@@ -46,8 +44,5 @@ int opset_version(std::string_view name);
 // there is none.
 std::string_view dtype_name(DType d);
 DType dtype_named(std::string_view name);
-
-// The name of a value of another dialect as Core ML can spell it: letters, digits and "_", no digit in front.
-std::string plain_name(std::string_view name);
 
 }  // namespace sardonyx::mil

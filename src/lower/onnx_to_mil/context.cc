@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "dialects/mil/interface_names.h"
 #include "dialects/mil/ops.h"
 #include "lower/engine/sizes.h"
 

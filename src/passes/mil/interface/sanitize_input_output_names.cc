@@ -25,19 +25,7 @@ class Names {
   }
 
   std::string clean(std::string_view name) {
-    std::string text(name);
-    for (char& c : text) {
-      const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-      // One "_" per character, not per byte.
-      if ((static_cast<unsigned char>(c) & 0xC0) == 0x80) {
-        c = '\0';
-      } else if (!letter) {
-        c = '_';
-      }
-    }
-    std::erase(text, '\0');
-    // Letters and "_" come after the digits.
-    if (!text.empty() && text[0] <= '9') text = "var_" + text;
+    std::string text = plain_name(name);
     if (std::ranges::find(kWordsOfMil, text) != std::end(kWordsOfMil)) text += "_workaround";
     if (text != name) {
       for (int i = 0; seen_.contains(text) || kept_.contains(text); ++i) text += fmt::format("_{}", i);
