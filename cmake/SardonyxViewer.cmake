@@ -2,8 +2,7 @@
 # `make viewer` makes it anew, and the source package has it. Without it the command says what is missing.
 
 set(SARDONYX_VIEW_PAGE "${PROJECT_SOURCE_DIR}/viewer/page.html" CACHE FILEPATH "The page of `sardonyx view`")
-option(SARDONYX_MAKE_PAGE "Make that page, if there is none, before the build; scripts/setup.sh makes it beside the build" ON)
-if(SARDONYX_MAKE_PAGE AND UNIX AND NOT EXISTS "${SARDONYX_VIEW_PAGE}" AND NOT SARDONYX_VIEW_PAGE STREQUAL "")
+if(UNIX AND NOT EXISTS "${SARDONYX_VIEW_PAGE}" AND NOT SARDONYX_VIEW_PAGE STREQUAL "")
   execute_process(COMMAND "${PROJECT_SOURCE_DIR}/scripts/setup.sh" viewer RESULT_VARIABLE failed OUTPUT_QUIET ERROR_VARIABLE reason)
   if(failed)
     message(WARNING "sardonyx will write no pages: ${reason}")

@@ -10,7 +10,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 stamps=build/stamps
-cmake_options=()  # of a build folder that is configured the first time
 mkdir -p "$stamps"
 
 say() { printf '[setup] %s\n' "$*"; }
@@ -83,10 +82,9 @@ venv() {
   has_packages || install_packages
 }
 
-# What users run, without the tests. While the compiler works, which needs only nanobind, the Python packages arrive and the viewer's
-# page is made; a second, short build takes it in.
+# What users run, without the tests. The Python packages arrive while the compiler works, which needs only nanobind.
 product() {
-  local installing making=""
+  local installing
   make_venv
   # Filling an empty compiler cache costs a tenth of the build, and the next builds here have the objects.
   if [[ ! -d $(ccache --get-config=cache_dir 2>/dev/null) ]]; then export CCACHE_DISABLE=1; fi
@@ -97,14 +95,8 @@ product() {
   pip_install "$(grep '^nanobind==' requirements-dev.txt)"
   install_packages &
   installing=$!
-  if [[ ! -e viewer/page.html ]]; then
-    cmake_options=(-DSARDONYX_MAKE_PAGE=OFF)
-    viewer &
-    making=$!
-  fi
   build release _sardonyx sardonyx_cli || { wait "$installing"; fail "the build failed"; }
   wait "$installing" || exit 1
-  if [[ -n $making ]] && wait "$making"; then build release _sardonyx sardonyx_cli; fi
 }
 
 # environment DIR LIST SIZE: `SIZE` says how much is downloaded the first time.
@@ -153,7 +145,7 @@ build() {
   if [[ ! -e build/$preset/build.ninja || CMakePresets.json -nt build/$preset/build.ninja ]]; then
     say "configuring build/$preset"
     mkdir -p "build/$preset"
-    cmake --preset "$preset" "${cmake_options[@]}" >"build/$preset/configure.log" 2>&1 ||
+    cmake --preset "$preset" >"build/$preset/configure.log" 2>&1 ||
       { tail -30 "build/$preset/configure.log" >&2; fail "cmake could not configure build/$preset"; }
   fi
   say "building build/$preset${*:+ ($*)}"
