@@ -18,8 +18,28 @@ from test_to_coreml import WEIGHTS, check_types  # noqa: E402
 from zoo import all_models  # noqa: E402
 
 MODELS = all_models()
+FLOAT32 = ct.proto.FeatureTypes_pb2.ArrayFeatureType.FLOAT32
 # As a share of the largest value of a result.
 TOLERANCE = 1e-4
+# Casts in half precision beyond one for each floating-point input and result, at most. What loops carry, angles of positions, logarithms of
+# probabilities, variances of Adam and what decides an index stay in single precision.
+MORE_CASTS = {
+    "llama, NNX": 11,
+    "llama with its cache, NNX": 12,
+    "a decoder's step with its cache, Linen": 1,
+    "whisper, NNX": 4,
+    "mamba of any length, Equinox": 5,
+    "bidirectional lstm and gru, Linen": 24,
+    "lstm and gru, Haiku": 25,
+    "gru and lstm cells, Equinox": 11,
+    "graph network, Equinox": 7,
+    "a step of diffusion, Linen": 9,
+    "autoencoder with noise, Haiku": 9,
+    "normalising flow": 41,
+    "a loss and its gradients, Linen": 15,
+    "a step of Adam": 18,
+    "beam search, Equinox": 7,
+}
 
 
 def counts(program):
@@ -69,6 +89,16 @@ def check_values(cases, program):
             assert difference <= TOLERANCE * max(largest, 1e-30), f"{difference} of {largest}"
 
 
+def check_half_precision(model, single, half, description):
+    """It adds casts, most of them at the interface, at most two limits of what would overflow, and no other op."""
+    floats = [v for v in (*description.input, *description.output) if v.type.multiArrayType.dataType == FLOAT32]
+    before, after = Counter(single.op_counts()), Counter(half.op_counts())
+    added = {op: after[op] - before[op] for op in {*before, *after} - {"const"} if after[op] != before[op]}
+    assert added.pop("cast", 0) <= len(floats) + MORE_CASTS.get(model.name, 0)
+    assert added.pop("clip", 0) <= 2
+    assert not added
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: m.name)
 def test_the_zoo(model, tmp_path):
@@ -79,3 +109,5 @@ def test_the_zoo(model, tmp_path):
         check_values(cases, program)
         spec = check_types(path)
         assert left_to_do(spec, (path / WEIGHTS).parent) == {}
+        half = sardonyx.to_coreml(fn, list(model.inputs), target=target)
+        check_half_precision(model, program, half, spec.description)
