@@ -1,9 +1,9 @@
 //   gather(x, i)       =>    gather(x, select(i >= 0, i, i + shape(x)[axis]))
 //   gather_nd(x, i)    =>    gather_nd(x, select(i >= 0, i, i + shape(x)[:shape(i)[-1]]))
 //
-// From iOS 17 on these ops take no negative indices. Unsigned ones and those that are guarded already stay;
-// indices of other types than i32 are cast, and so is x if `shape` does not take its type. After
-// coremltools' pass of this name.
+// From iOS 17 on these ops take no negative indices. Unsigned ones, constants without negative ones and those that
+// are guarded already stay; indices of other types than i32 are cast, and so is x if `shape` does not take its
+// type. After coremltools' pass of this name.
 #include <algorithm>
 
 #include "passes/mil/constants/weights.h"
@@ -22,12 +22,20 @@ bool is_guarded(const Value& indices) {
          sum->is("add") && sum->input(0) == choice->input(1);
 }
 
+bool is_never_negative(const Value& indices) {
+  if (!is_signed(indices.dtype())) return true;
+  if (!indices.is_constant()) return false;
+  const Tensor& t = *indices.constant();
+  const auto elements = t.to_ints(t.size());
+  return elements && std::ranges::none_of(*elements, [](int64_t i) { return i < 0; });
+}
+
 Value* guard(Rewriter& b, const Match& found) {
   Node& gather = found.root();
   const bool is_nd = gather.is("gather_nd");
   Value *x = operand(gather, b.context(), "x"), *indices = operand(gather, b.context(), "indices");
-  if (x == nullptr || indices == nullptr || !is_signed(indices->dtype())) return nullptr;
-  if (b.version() < kIos17 || is_guarded(*indices)) return nullptr;
+  if (x == nullptr || indices == nullptr || b.version() < kIos17) return nullptr;
+  if (is_never_negative(*indices) || is_guarded(*indices)) return nullptr;
   std::optional<int64_t> axis;
   if (is_nd) {
     if (!indices->ranked()) return nullptr;
