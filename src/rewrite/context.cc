@@ -193,12 +193,6 @@ Pass Pass::option(std::string_view name, std::string_view meaning) const {
   return p;
 }
 
-Pass Pass::not_idempotent(std::string_view why) const {
-  Pass p = *this;
-  p.no_fixed_point = why;
-  return p;
-}
-
 Pass Pass::after_verification() const {
   Pass p = *this;
   p.is_after_verification = true;

@@ -239,8 +239,6 @@ class Pass {
 
   // Declares an option and its meaning, for --help and for refusing unknown options.
   Pass option(std::string_view name, std::string_view meaning) const;
-  // Declares that the result is not a fixed point, and why.
-  Pass not_idempotent(std::string_view why) const;
   // Declares that it changes results by more than verification allows, as somebody asked for. At the end of a
   // request it runs when the rest is verified.
   Pass after_verification() const;
@@ -251,7 +249,6 @@ class Pass {
   Numerics walk_numerics = Numerics::kExact;
   std::vector<std::pair<std::string_view, std::string_view>> options;
   NeededOps needed_ops;
-  std::string_view no_fixed_point;
   bool is_after_verification = false;
 
   Numerics numerics() const;  // the loosest of its parts

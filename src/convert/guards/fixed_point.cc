@@ -33,7 +33,6 @@ std::optional<SecondRun> second_run(const PassRequest& request, DialectId dialec
   again.observer = nullptr;
   if (std::ranges::all_of(pipeline.entries, &PipelineEntry::repeats)) return SecondRun{again, /*through_file=*/true};
   const PipelineEntry& last = pipeline.entries.back();
-  if (!last.pass->no_fixed_point.empty()) return std::nullopt;
   const auto is_of_another = [&](std::string_view what, char end) { return what.substr(0, what.find(end)) != last.name; };
   again.passes = {std::string(last.name)};
   again.inline_functions = again.prune_inputs = false;

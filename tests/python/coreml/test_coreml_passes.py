@@ -56,22 +56,27 @@ def canonical(prog) -> list:
             return [value(x, ids) for x in v]
         if v.op is not None and v.op.op_type == "const":
             return np.asarray(v.val)
+        if v not in ids:
+            line(v.op, ids)
         return ids[v]
+
+    def line(op, ids):
+        inputs = {k: value(v, ids) for k, v in sorted(op.inputs.items()) if v is not None}
+        if op.op_type == "transpose":  # coremltools modifies the axes that it examines
+            inputs["perm"] = inputs["perm"] % len(inputs["perm"])
+        for inner in op.blocks:
+            for i, v in enumerate(inner.inputs):
+                ids[v] = f"{len(lines)}:{i}"
+            block(inner, ids)
+        for i, v in enumerate(op.outputs):
+            ids[v] = f"%{len(lines)}.{i}"
+        lines.append((op.op_type, inputs))
 
     def block(b, ids):
         for op in b.operations:
-            if op.op_type == "const":
-                continue
-            inputs = {k: value(v, ids) for k, v in sorted(op.inputs.items()) if v is not None}
-            if op.op_type == "transpose":  # coremltools modifies the axes that it examines
-                inputs["perm"] = inputs["perm"] % len(inputs["perm"])
-            for inner in op.blocks:
-                for i, v in enumerate(inner.inputs):
-                    ids[v] = f"{len(lines)}:{i}"
-                block(inner, ids)
-            for i, v in enumerate(op.outputs):
-                ids[v] = f"%{len(lines)}.{i}"
-            lines.append((op.op_type, inputs))
+            # Casts and transposes come with their first users: topological_reorder turns them around each time.
+            if op.op_type not in ("const", "cast", "transpose"):
+                line(op, ids)
         lines.append(("return", {str(i): value(v, ids) for i, v in enumerate(b.outputs)}))
 
     for function in prog.functions.values():

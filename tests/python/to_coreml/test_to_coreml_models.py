@@ -1,5 +1,5 @@
 """Whole models as Core ML packages: JAX beside Sardonyx's evaluator, coremltools' reader and type inference op by op, and coremltools'
-default passes, which find nothing left to do."""
+default passes, which find nothing left to do, as ours find none."""
 
 from collections import Counter
 
@@ -14,7 +14,8 @@ import coremltools as ct  # noqa: E402
 import sardonyx  # noqa: E402
 from coremltools.converters.mil.frontend.milproto.load import load as load_program  # noqa: E402
 from coremltools.converters.mil.mil.passes.pass_pipeline import PassPipelineManager  # noqa: E402
-from test_to_coreml import WEIGHTS, check_types  # noqa: E402
+from sardonyx import coreml  # noqa: E402
+from test_to_coreml import WEIGHTS, check_types, files_in  # noqa: E402
 from zoo import all_models  # noqa: E402
 
 MODELS = all_models()
@@ -99,6 +100,11 @@ def check_half_precision(model, single, half, description):
     assert not added
 
 
+def optimized_again(path):
+    coreml.optimize(path, path.with_name("again.mlpackage"))
+    return path.with_name("again.mlpackage")
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: m.name)
 def test_the_zoo(model, tmp_path):
@@ -109,5 +115,7 @@ def test_the_zoo(model, tmp_path):
         check_values(cases, program)
         spec = check_types(path)
         assert left_to_do(spec, (path / WEIGHTS).parent) == {}
-        half = sardonyx.to_coreml(fn, list(model.inputs), target=target)
+        assert files_in(optimized_again(path)) == files_in(path)
+        half = sardonyx.to_coreml(fn, list(model.inputs), output_path=path, target=target)
         check_half_precision(model, program, half, spec.description)
+        assert files_in(optimized_again(path)) == files_in(path)

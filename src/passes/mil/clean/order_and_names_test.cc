@@ -111,6 +111,30 @@ TEST(MilPassOrder, CastsAndTransposesPrecedeTheirUsers) {
         true);
   after("a = cast(x, dtype=str \"fp16\") b = relu(y) d = tanh(a) e = exp(y) return a, b, d, e", "relu=b cast=a tanh=d exp=e",
         true);
+  // Constants, casts and transposes between it and its place do not count.
+  after("b = relu(y) a = cast(x, dtype=str \"fp16\") e = const<val=f16[]{0.5}>() d = add(a, e) return b, d",
+        "relu=b cast=a const=e add=d", false);
+  after("b = relu(y) e = cast(y, dtype=str \"fp16\") a = cast(x, dtype=str \"fp16\") return a, b, e", "relu=b cast=e cast=a",
+        false);
+  after("b = relu(y) a = cast(x, dtype=str \"fp16\") e = cast(y, dtype=str \"fp16\") return a, b, e", "relu=b cast=e cast=a",
+        true);
+  after(
+      "a = cast(x, dtype=str \"fp16\") f = transpose(x, perm=i32[2]{1,0}) b = relu(y) e = transpose(f, perm=i32[2]{1,0}) "
+      "return e, b, a",
+      "relu=b cast=a transpose=f transpose=e", true);
+  // Groups stand together, those of later results first.
+  after(
+      "f = transpose(x, perm=i32[2]{1,0}) h = transpose(y, perm=i32[2]{1,0}) e = transpose(f, perm=i32[2]{1,0}) "
+      "k = transpose(h, perm=i32[2]{1,0}) a = cast(x, dtype=str \"fp16\") return a, k, e",
+      "transpose=f transpose=e transpose=h transpose=k cast=a", true);
+  after(
+      "f = transpose(x, perm=i32[2]{1,0}) e = transpose(f, perm=i32[2]{1,0}) h = transpose(y, perm=i32[2]{1,0}) "
+      "k = transpose(h, perm=i32[2]{1,0}) a = cast(x, dtype=str \"fp16\") return a, k, e",
+      "transpose=f transpose=e transpose=h transpose=k cast=a", false);
+  after("b = relu(y) e = cast(y, dtype=str \"fp16\") a = cast(x, dtype=str \"fp16\") d = add(e, a) return b, d",
+        "relu=b cast=e cast=a add=d", false);
+  after("e = cast(x, dtype=str \"fp16\") b = relu(y) a = cast(x, dtype=str \"fp16\") d = add(e, a) return b, d",
+        "relu=b cast=a cast=e add=d", true);
   // A user in a block is the op with the block; so is a result of the block.
   after(
       "a = cast(x, dtype=str \"fp16\") b = relu(y) d = cond<true_fn=graph() { e = tanh(a) return e }, "

@@ -1,10 +1,12 @@
 // Moves casts and transposes to just before their first user in the block, or to its end if none of its ops
 // uses them.
 //
-// Values then live shorter. Ops move from the last to the first, so that chains stay together. Not a fixed
-// point: ops that moved to the end change their order when they move again. After coremltools' pass of this
-// name.
+// Values then live shorter. Those before one user, and those at the end, get an order that a second run does not
+// change. After coremltools' pass of this name, which turns such ops around each time.
 #include <cstdint>
+#include <iterator>
+#include <limits>
+#include <map>
 
 #include "rewrite/pass.h"
 
@@ -42,49 +44,106 @@ Node* in_graph(Node* n, const Graph& g) {
   return n;
 }
 
-size_t move(Graph& g) {
-  Places places(g);
-  size_t moved = 0;
-  for (Node* n = g.last(); n != nullptr;) {
-    Node* before = n->prev();
-    if (n->is("cast") || n->is("transpose")) {
-      Node* first = nullptr;
-      for (const Value& v : n->results()) {
-        for (const Use& u : v.uses()) {
-          // A result of the block does not count as a user; a result of a nested block is a use by the op
-          // that contains it.
-          Node* user = u.owner->is_boundary() ? (u.owner->graph() == &g ? nullptr : in_graph(u.owner->graph()->parent(), g))
-                                              : in_graph(u.owner, g);
-          if (user != nullptr && (first == nullptr || places.of(*user) < places.of(*first))) first = user;
-        }
-      }
-      if (n->next() != first) {
-        g.detach(*n);
-        if (first != nullptr) {
-          g.insert_before(*first, *n);
-        } else {
-          g.append(*n);
-        }
-        places.put(*n);
-        ++moved;
-      }
+bool moves(const Node& n) { return n.is("cast") || n.is("transpose"); }
+
+// The first op of g that uses a result of n, itself or in a block. Results of g do not count, those of a nested block
+// are used by the op that contains it.
+Node* first_user(const Node& n, const Graph& g, Places& places) {
+  Node* first = nullptr;
+  for (const Value& v : n.results()) {
+    for (const Use& u : v.uses()) {
+      if (u.owner->is_boundary() && u.owner->graph() == &g) continue;
+      Node* user = in_graph(u.owner->is_boundary() ? u.owner->graph()->parent() : u.owner, g);
+      if (user != nullptr && (first == nullptr || places.of(*user) < places.of(*first))) first = user;
     }
-    n = before;
   }
-  return moved;
+  return first;
 }
+
+// Casts and transposes of which one is the first user of the next form a group, and the first op of another kind that uses
+// one of them is its root; at the end the last of them is. Visits the nodes from the last to the first: each group stands
+// together before its root, without regard to constants, and those at the end in the order of results, the first one last.
+class Mover {
+ public:
+  explicit Mover(Graph& g)
+      : graph_(g),
+        places_(g),
+        root_(g.model(), nullptr),
+        head_(g.model(), nullptr),
+        last_const_(g.model(), nullptr),
+        result_(g.model(), std::numeric_limits<size_t>::max()) {
+    for (size_t i = g.outputs().size(); i-- > 0;) {
+      if (const Node* n = g.output(i)->def()) result_[*n] = i;
+    }
+  }
+
+  // Returns how many nodes moved.
+  size_t run() {
+    size_t moved = 0;
+    for (Node* n = graph_.last(); n != nullptr;) {
+      Node* before = n->prev();
+      if (n->is("const")) {
+        Node* next = n->next();
+        last_const_[*n] = next != nullptr && next->is("const") ? last_const_[*next] : n;
+      } else if (!moves(*n)) {
+        root_[*n] = n;
+      } else {
+        moved += put(*n);
+      }
+      n = before;
+    }
+    return moved;
+  }
+
+ private:
+  bool put(Node& n) {
+    Node* user = first_user(n, graph_, places_);
+    const Node* next = next_op(n);
+    bool stays;
+    if (user != nullptr) {
+      root_[n] = root_[*user];
+      stays = next != nullptr && root_[*next] == root_[n];
+    } else {
+      root_[n] = &n;
+      const auto later = at_end_.upper_bound(result_[n]);
+      stays = later == at_end_.end() && (next == nullptr || (!at_end_.empty() && root_[*next] == at_end_.rbegin()->second));
+      if (later != at_end_.begin()) user = head_[*std::prev(later)->second];
+      at_end_[result_[n]] = &n;
+    }
+    Node*& head = head_[*root_[n]];
+    if (stays || head == nullptr || head == user) head = &n;
+    if (stays) return false;
+    graph_.detach(n);
+    if (user != nullptr) {
+      graph_.insert_before(*user, n);
+    } else {
+      graph_.append(n);
+    }
+    places_.put(n);
+    return true;
+  }
+
+  const Node* next_op(const Node& n) {
+    const Node* next = n.next();
+    return next != nullptr && next->is("const") ? last_const_[*next]->next() : next;
+  }
+
+  Graph& graph_;
+  Places places_;
+  NodeMap<Node*> root_, head_, last_const_;
+  NodeMap<size_t> result_;          // the first result of the graph that a node makes
+  std::map<size_t, Node*> at_end_;  // roots at the end, by result
+};
 
 }  // namespace
 
 Pass topological_reorder() {
-  return Pass::on_graph(Numerics::kExact, needs({"cast", "transpose"}),
-                        [](Graph& top, PassContext& context) {
-                          size_t moved = 0;
-                          for (Graph* g : graphs_in(top)) moved += move(*g);
-                          context.log.count("moved", moved);
-                          return moved > 0;
-                        })
-      .not_idempotent("ops that moved to the end change their order when they move again");
+  return Pass::on_graph(Numerics::kExact, needs({"cast", "transpose"}), [](Graph& top, PassContext& context) {
+    size_t moved = 0;
+    for (Graph* g : graphs_in(top)) moved += Mover(*g).run();
+    context.log.count("moved", moved);
+    return moved > 0;
+  });
 }
 
 }  // namespace sardonyx::mil
