@@ -255,6 +255,12 @@ void SingleOps::require(Node& n, size_t operand, const OperandPrecision& row, bo
   }
 }
 
+// Whether a loop variable that becomes the next one by n may grow with each iteration by a factor that nothing bounds.
+bool SingleOps::grows_each_time(const Node& n) const {
+  if (is(n, "real_div")) return ranges_.bounds(*n.input(1)).low < 1;
+  return is(n, "mul") && !fits(ranges_.bounds(*n.input(0)), 1) && !fits(ranges_.bounds(*n.input(1)), 1);
+}
+
 // Keeps the elementwise arithmetic by which loop variables become the next ones: each iteration would round
 // them again, and a recurrence may grow without bound.
 void SingleOps::keep_updates() {
@@ -269,6 +275,7 @@ void SingleOps::keep_updates() {
     const Node* def = v->def();
     if (def == nullptr || !def->bodies().empty()) continue;
     keep(*def);
+    if (grows_each_time(*def)) large_.insert(v);
     for (const Use& u : def->operands()) next.push_back(u.value);
   }
 }
@@ -434,13 +441,16 @@ void SingleOps::spread(Graph& g) {
                                                "neg",  "reduce_max", "reduce_mean", "reduce_min", "reduce_sum",
                                                "relu", "square",     "sub"};
   static constexpr std::string_view kOther[] = {"argsort", "band_part", "l2_norm", "topk"};
-  const auto take_outside = [&](const Value& v) {
-    if (std::ranges::any_of(taken_by(v), [&](const Value* taken) { return outside_.contains(taken); })) outside_.insert(&v);
+  const auto through_blocks = [&](const Value& v) {
+    for (const Value* taken : taken_by(v)) {
+      if (outside_.contains(taken)) outside_.insert(&v);
+      if (large_.contains(taken) && !fits(ranges_.bounds(v), kLargestHalf)) large_.insert(&v);
+    }
   };
-  for (const Port& p : g.inputs()) take_outside(*p.value);
+  for (const Port& p : g.inputs()) through_blocks(*p.value);
   for (Node& n : g.nodes()) {
     for (const Body& b : n.bodies()) spread(*b.graph);
-    for (const Value& v : n.results()) take_outside(v);
+    for (const Value& v : n.results()) through_blocks(v);
     if (!n.op().known || !n.bodies().empty() || is(n, "cast") || n.has(Trait::kConstant)) continue;
     const bool light = is_elementwise(n) || sums(n) || is_in(kOther, n);
     bool reads_large = false, reads_rounded = false, all_whole = true;

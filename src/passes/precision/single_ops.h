@@ -41,6 +41,7 @@ class SingleOps {
 
   void require(Graph& g, bool in_loop);
   void require(Node& n, size_t operand, const OperandPrecision& row, bool in_loop);
+  bool grows_each_time(const Node& n) const;
   void keep_updates();
   static void find_varying(Graph& g, std::unordered_set<const Value*>& varying, std::vector<const Value*>& next);
   void demand(const Value* v, Through through);

@@ -459,7 +459,6 @@ JAX_HEADING = "## JAX functions"
 # Rows that are further off in half precision, and why.
 FAR_IN_HALF = {
     "special: dawsn": "2.5 % of the largest result, by polynomials of high degree",
-    "special: bessel_jn": "a recurrence whose numbers exceed 65504, which runs on small random inputs do not show",
 }
 
 

@@ -36,7 +36,7 @@ MORE_CASTS = {
     "graph network, Equinox": 7,
     "a step of diffusion, Linen": 9,
     "autoencoder with noise, Haiku": 9,
-    "normalising flow": 41,
+    "normalising flow": 42,
     "a loss and its gradients, Linen": 15,
     "a step of Adam": 18,
     "beam search, Equinox": 7,
