@@ -469,7 +469,7 @@ def _in_half(half: dict[str, Outcome | None]) -> list[str]:
     listed = "; ".join(f"{n} ({FAR_IN_HALF.get(n, known[n].reason)})" for n in wrong)
     return [
         f"In half precision, the default, and given numbers that it holds, {share(counts['right'], len(known))} are finite where JAX's results are and within",
-        f"{HALF_TOLERANCE:.0%} of the largest; integers and booleans are equal. {counts['refused']} are refused, {len(wrong)} are further off{': ' + listed if wrong else ''}.",
+        f"{HALF_TOLERANCE:.0%} of the largest; integers and booleans are equal. {counts['refused']} are refused. Further off: {listed or 'none'}.",
     ]
 
 
