@@ -151,10 +151,11 @@ Pass fuse_batch_normalization() {
                    .build = rescaled,
                    .opset = 9});
   const Pattern centered = any_of(Sub(x, mu), Add(x, mu)).as(center);
-  const Pattern scaled = any_of(Mul(centered, gamma), Mul(x, gamma)).as(product);
+  const Pattern known = any_of(constant, ConstantOfShape(rest)), factor = known.as(gamma), offset = known.as(beta);
+  const Pattern scaled = any_of(Mul(centered, factor), Mul(x, factor)).as(product);
   rules.push_back({.name = "elementwise",
                    .numerics = Numerics::kRounds,
-                   .match = any_of(Add(scaled, beta), Sub(scaled, beta)),
+                   .match = any_of(Add(scaled, offset), Sub(scaled, offset)),
                    .when = is_affine,
                    .build = from_affine,
                    .opset = 9});

@@ -33,6 +33,15 @@ Value* number_behind(Value* v, PassContext& c) {
   return nullptr;
 }
 
+// The operand of an elementwise op that repeats a number while the other one has the shape of the result.
+std::optional<size_t> spared_operand(const Node& n, PassContext& c) {
+  if (n.num_inputs() != 2) return std::nullopt;
+  for (size_t i : {1, 0}) {
+    if (number_behind(n.input(i), c) != nullptr && same_shape(n.input(1 - i), n.result())) return i;
+  }
+  return std::nullopt;
+}
+
 // Whether v is zero everywhere. Not -0, which a cell may return as it is.
 bool is_zeros(const Value* v, PassContext& c) {
   for (int i = 0; i < kSteps; ++i) {
@@ -72,16 +81,14 @@ constexpr size_t kBias = 2;
 }  // namespace
 
 Pass read_splats_directly() {
-  const auto is_spared = [](const Match& m) {
-    return same_shape(m[x], m.root().result()) && number_behind(m[v], m.context()) != nullptr;
-  };
   Rule numbers{
       .name = "numbers",
-      .match = any_of(Add(x, v), Mul(x, v), Sub(x, v), Sub(v, x), Div(x, v), Div(v, x)),
-      .when = is_spared,
+      .match = any_of(Add(rest), Mul(rest), Sub(rest), Div(rest)),
+      .when = [](const Match& m) { return spared_operand(m.root(), m.context()).has_value(); },
       .build =
           [](Rewriter& b, const Match& m) {
-            Value* number = number_behind(m[v], m.context());
+            Value* spared = m.root().input(*spared_operand(m.root(), m.context()));
+            Value* number = number_behind(spared, m.context());
             std::vector<std::byte> element(static_cast<size_t>(bit_width(number->dtype())) / 8);
             if (element.empty()) return static_cast<Value*>(nullptr);
             if (number->constant()->rank() > 0) {
@@ -90,7 +97,7 @@ Pass read_splats_directly() {
               std::copy_n(bytes.begin(), element.size(), element.begin());
               number = b.constant(Tensor::own(number->dtype(), {}, std::move(element)));
             }
-            return b.like(m.root(), *m[v], *number);
+            return b.like(m.root(), *spared, *number);
           },
   };
   Rule states{
