@@ -159,7 +159,8 @@ TEST(ErrorFeedback, large_inputs_choose_the_scales) {
   const std::vector<float> unseen = sized(101, 13);
   for (const Case c : {Case{}, Case{DType::kU4, 0, true}}) {
     const Weight w(c);
-    EXPECT_LT(w.error(*w.encode(&moments), unseen), 0.75 * w.error(*w.encode(nullptr), unseen)) << to_string(c.type);
+    // 0.55 to 0.8 in 50 draws. Each standard library draws other numbers from these seeds.
+    EXPECT_LT(w.error(*w.encode(&moments), unseen), 0.85 * w.error(*w.encode(nullptr), unseen)) << to_string(c.type);
   }
 }
 
