@@ -35,6 +35,15 @@ TEST(HalfFits, EveryPlaceCounts) {
   }
 }
 
+TEST(HalfMasks, EachRowShowsSomething) {
+  const auto hides = [](const std::vector<float>& v) { return only_hides(*Tensor::of<float>(DType::kF32, {2, 3}, v)); };
+  EXPECT_TRUE(hides({-1e9F, -1e9F, 0, 0, 0, -1e9F}));
+  EXPECT_TRUE(hides({0, -1e9F, -1e9F, -1e9F, -999, -1e9F}));
+  EXPECT_FALSE(hides({-1e9F, -1e9F, -1e9F, 0, 0, 0}));
+  EXPECT_FALSE(hides({0, 0, 0, -1e9F, -1001, -1e9F}));
+  EXPECT_FALSE(hides({0, 0, 1e5F, 0, 0, 0}));
+}
+
 TEST(HalfFits, NumbersWithFewDigits) {
   std::vector<float> v(1009, 6e-5F);
   EXPECT_TRUE(fit_of(v).vanishes);
