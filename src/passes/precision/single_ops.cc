@@ -255,7 +255,8 @@ void SingleOps::require(Node& n, size_t operand, const OperandPrecision& row, bo
   }
 }
 
-// Whether a loop variable that becomes the next one by n may grow with each iteration by a factor that nothing bounds.
+// Whether a loop variable that becomes the next one by n may grow with each iteration by a factor that
+// nothing bounds.
 bool SingleOps::grows_each_time(const Node& n) const {
   if (is(n, "real_div")) return ranges_.bounds(*n.input(1)).low < 1;
   return is(n, "mul") && !fits(ranges_.bounds(*n.input(0)), 1) && !fits(ranges_.bounds(*n.input(1)), 1);

@@ -3,8 +3,8 @@
 // Exactness is followed backward from the operands that precision/operands.h lists, through elementwise
 // arithmetic and ops that move elements, into and out of blocks. Two kinds of values are followed forward:
 // integers above 2048, which half precision rounds, until they are scaled or compared; and numbers that may
-// exceed 65504, by their bounds or as a loop multiplies them each time, until an op brings them back. Each value
-// is visited a bounded number of times.
+// exceed 65504, by their bounds or as a loop multiplies them each time, until an op brings them back. Each
+// value is visited a bounded number of times.
 #pragma once
 
 #include <functional>

@@ -1,8 +1,8 @@
 // Moves casts and transposes to just before their first user in the block, or to its end if none of its ops
 // uses them.
 //
-// Values then live shorter. Those before one user, and those at the end, get an order that a second run does not
-// change. After coremltools' pass of this name, which turns such ops around each time.
+// Values then live shorter. Those before one user, and those at the end, get an order that a second run does
+// not change. After coremltools' pass of this name, which turns such ops around each time.
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -46,8 +46,8 @@ Node* in_graph(Node* n, const Graph& g) {
 
 bool moves(const Node& n) { return n.is("cast") || n.is("transpose"); }
 
-// The first op of g that uses a result of n, itself or in a block. Results of g do not count, those of a nested block
-// are used by the op that contains it.
+// The first op of g that uses a result of n, itself or in a block. Results of g do not count, those of a
+// nested block are used by the op that contains it.
 Node* first_user(const Node& n, const Graph& g, Places& places) {
   Node* first = nullptr;
   for (const Value& v : n.results()) {
@@ -60,9 +60,10 @@ Node* first_user(const Node& n, const Graph& g, Places& places) {
   return first;
 }
 
-// Casts and transposes of which one is the first user of the next form a group, and the first op of another kind that uses
-// one of them is its root; at the end the last of them is. Visits the nodes from the last to the first: each group stands
-// together before its root, without regard to constants, and those at the end in the order of results, the first one last.
+// Casts and transposes of which one is the first user of the next form a group, and the first op of another
+// kind that uses one of them is its root; at the end the last of them is. Visits the nodes from the last to
+// the first: each group stands together before its root, without regard to constants, and those at the end in
+// the order of results, the first one last.
 class Mover {
  public:
   explicit Mover(Graph& g)

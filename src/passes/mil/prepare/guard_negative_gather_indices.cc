@@ -1,9 +1,9 @@
 //   gather(x, i)       =>    gather(x, select(i >= 0, i, i + shape(x)[axis]))
 //   gather_nd(x, i)    =>    gather_nd(x, select(i >= 0, i, i + shape(x)[:shape(i)[-1]]))
 //
-// From iOS 17 on these ops take no negative indices. Unsigned ones, constants without negative ones and those that
-// are guarded already stay; indices of other types than i32 are cast, and so is x if `shape` does not take its
-// type. After coremltools' pass of this name.
+// From iOS 17 on these ops take no negative indices. Unsigned ones, constants without negative ones and those
+// that are guarded already stay; indices of other types than i32 are cast, and so is x if `shape` does not
+// take its type. After coremltools' pass of this name.
 #include <algorithm>
 
 #include "passes/mil/constants/weights.h"
