@@ -37,9 +37,10 @@ bool is_nonnegative(PassContext& context, const Value* v, int depth) {
                                                 "MaxPool",   "AveragePool", "GlobalAveragePool", "Squeeze", "Unsqueeze"};
   if (std::ranges::any_of(kAlways, [&](std::string_view op) { return n->is(op); })) return true;
   if (n->is("Clip")) {
-    if (n->op().since_version < 11) return float_attr(*n, "min").value_or(-1) >= 0;
-    const auto least = n->input(1) != nullptr ? context.splat(n->input(1)) : std::nullopt;
-    return least && *least >= 0;
+    // The most, where it is less than the least.
+    if (n->op().since_version < 11) return float_attr(*n, "min").value_or(-1) >= 0 && float_attr(*n, "max").value_or(0) >= 0;
+    const auto limit = [&](size_t i) { return n->input(i) != nullptr ? context.splat(n->input(i)) : std::nullopt; };
+    return limit(1).value_or(-1) >= 0 && (n->input(2) == nullptr || limit(2).value_or(-1) >= 0);
   }
   if (n->is("Mul")) return n->input(0) == n->input(1) || (operand(0) && operand(1));
   if (n->is("Add")) return operand(0) && operand(1);
