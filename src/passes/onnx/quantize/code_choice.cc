@@ -36,8 +36,9 @@ bool is_clamp(const Node& n, KnownValues& known) {
   if (n.unchecked()) return false;
   if (n.is("Relu")) return true;
   if (!n.is("Clip")) return false;
-  if (n.op().since_version < 11) return float_attr(n, "min") == 0.0;
-  return n.input(1) != nullptr && known.splat(n.input(1)) == 0.0 && (n.input(2) == nullptr || n.input(2)->is_constant());
+  if (n.op().since_version < 11) return float_attr(n, "min") == 0.0 && float_attr(n, "max").value_or(0) >= 0;
+  const auto limit = [&](size_t i) { return n.input(i) != nullptr ? known.splat(n.input(i)) : std::nullopt; };
+  return limit(1) == 0.0 && (n.input(2) == nullptr || limit(2).value_or(-1) >= 0);
 }
 
 // Whether the node has a kernel for codes, each operand and the result with a scale of its own.
