@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numbers>
 #include <random>
 
 namespace sardonyx::compress {
@@ -18,11 +19,15 @@ struct Case {
   DType floats = DType::kF32;
 };
 
+// The same numbers with every standard library, whose distributions differ: Box and Muller's transform.
 std::vector<float> normal(size_t count, uint32_t seed) {
   std::mt19937 random(seed);
-  std::normal_distribution<float> draw;
+  const auto draw = [&] { return (random() + 0.5) / 0x1p32; };
   std::vector<float> numbers(count);
-  for (float& x : numbers) x = draw(random);
+  for (float& x : numbers) {
+    const double radius = std::sqrt(-2 * std::log(draw()));
+    x = static_cast<float>(radius * std::cos(2 * std::numbers::pi * draw()));
+  }
   return numbers;
 }
 
@@ -159,8 +164,7 @@ TEST(ErrorFeedback, large_inputs_choose_the_scales) {
   const std::vector<float> unseen = sized(101, 13);
   for (const Case c : {Case{}, Case{DType::kU4, 0, true}}) {
     const Weight w(c);
-    // 0.55 to 0.8 in 50 draws. Each standard library draws other numbers from these seeds.
-    EXPECT_LT(w.error(*w.encode(&moments), unseen), 0.85 * w.error(*w.encode(nullptr), unseen)) << to_string(c.type);
+    EXPECT_LT(w.error(*w.encode(&moments), unseen), 0.75 * w.error(*w.encode(nullptr), unseen)) << to_string(c.type);
   }
 }
 

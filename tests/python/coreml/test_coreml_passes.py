@@ -47,9 +47,11 @@ def own_weights():
         generator.bit_generator.state = np.random.default_rng(11).bit_generator.state
 
 
-def canonical(prog) -> list:
-    """The program without the names that a converter generates."""
+def canonical(prog, ordered: bool = True) -> list:
+    """The program without the names that a converter generates. If not `ordered`, casts and transposes stand before their first users,
+    wherever they are in the program: in a pipeline coremltools' topological_reorder turns them around each time that it runs."""
     lines = []
+    floating = () if ordered else ("cast", "transpose")
 
     def value(v, ids):
         if isinstance(v, (list, tuple)):
@@ -73,11 +75,14 @@ def canonical(prog) -> list:
         lines.append((op.op_type, inputs))
 
     def block(b, ids):
-        for op in b.operations:
-            # Casts and transposes come with their first users: topological_reorder turns them around each time.
-            if op.op_type not in ("const", "cast", "transpose"):
+        ops = [op for op in b.operations if op.op_type != "const"]
+        for op in ops:
+            if op.op_type not in floating:
                 line(op, ids)
         lines.append(("return", {str(i): value(v, ids) for i, v in enumerate(b.outputs)}))
+        for op in ops:  # what nothing reads
+            if op.outputs and op.outputs[0] not in ids:
+                line(op, ids)
 
     for function in prog.functions.values():
         ids = {v: name for name, v in function.inputs.items()}

@@ -532,7 +532,9 @@ def test_convert_to_half_precision(name, chosen):
     first = convert(first)
     with coreml.native_passes():
         second = convert(second)
-    assert passes.same(passes.canonical(second), passes.canonical(first)), f"{second}\n{first}"
+    assert passes.same(passes.canonical(second, ordered=False), passes.canonical(first, ordered=False)), (
+        f"{second}\n{first}"
+    )
 
 
 # --- ops that half precision breaks
