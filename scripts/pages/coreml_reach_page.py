@@ -2,7 +2,7 @@
 
     scripts/pages/coreml_reach_page.py [SHARE] [jax | onnx]   (takes some minutes; a test compares its figures for the newest target)
 
-SHARE is the part of the rows of the sweep over JAX that run, all (half an hour) if none is given. With "jax" or "onnx" only the
+SHARE is the part of the rows of the sweep over JAX that run, all (a quarter of an hour) if none is given. With "jax" or "onnx" only the
 section on JAX or on ONNX is written anew.
 """
 

@@ -1,8 +1,10 @@
-// Moves casts and transposes to just before their first user in the block, or to its end if none of its ops
-// uses them.
+//   a = cast(x), b = relu(y), c = tanh(a)                =>   b = relu(y), a = cast(x), c = tanh(a)
+//   a = cast(x), b = cast(y), c = relu(x), return a, b   =>   c = relu(x), b = cast(y), a = cast(x), return a, b
 //
-// Values then live shorter. Those before one user, and those at the end, get an order that a second run does
-// not change. After coremltools' pass of this name, which turns such ops around each time.
+// Moves casts and transposes to just before their first user in the block, or to its end if none of its ops
+// uses them: values then live shorter. After coremltools' pass of this name, which reverses casts and
+// transposes that belong to one place in each run; here they get an order that a second run does not
+// change.
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -60,10 +62,10 @@ Node* first_user(const Node& n, const Graph& g, Places& places) {
   return first;
 }
 
-// Casts and transposes of which one is the first user of the next form a group, and the first op of another
-// kind that uses one of them is its root; at the end the last of them is. Visits the nodes from the last to
-// the first: each group stands together before its root, without regard to constants, and those at the end in
-// the order of results, the first one last.
+// Each cast or transpose has a root: the op of another kind to which its first users lead, or the last cast
+// or transpose on that way, if it belongs at the end. Those with the same root stand together before it,
+// without regard to constants. Roots at the end stand in the order of the results, the first one last.
+// Visits the nodes from the last to the first, so that users have their places.
 class Mover {
  public:
   explicit Mover(Graph& g)
@@ -131,7 +133,8 @@ class Mover {
 
   Graph& graph_;
   Places places_;
-  NodeMap<Node*> root_, head_, last_const_;
+  NodeMap<Node*> root_, head_;      // head: the first of those with this root
+  NodeMap<Node*> last_const_;       // of a run of constants
   NodeMap<size_t> result_;          // the first result of the graph that a node makes
   std::map<size_t, Node*> at_end_;  // roots at the end, by result
 };
